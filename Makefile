@@ -1,0 +1,45 @@
+# The two commands a newcomer needs: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEEDS ?= 20000
+
+.PHONY: setup java demo test lint unit simulate bench bench-full clean
+
+setup: $(VENV)/.installed java
+
+$(VENV)/.installed: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Headgate needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (the first time takes a minute or two)..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+java:
+	@sh scripts/check_java.sh
+
+demo: setup
+	@$(BIN)/python -m headgate.demo
+
+test: setup lint
+	@$(BIN)/python -m pytest
+
+lint: setup
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+simulate: setup
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+bench: setup
+	@$(BIN)/python -m bench --quick
+
+bench-full: setup
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .demo

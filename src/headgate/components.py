@@ -1,0 +1,1 @@
+"""Builds the real parts, once: clock, stores, fleet."""

@@ -1,0 +1,127 @@
+"""The contracts of a source and of a sink.
+
+A source has replayable positions: JSON values that only the source understands. The driver asks
+for a cut (`plan_cut`), which fixes the end position *before* anything is read; `read` of the same
+two positions gives the same rows every time, in the order of the source.
+
+A sink stages, then publishes. Inside a micro-batch each subtask turns its Arrow batches into
+durable staged files that nobody else can see. After the epoch record exists, the driver calls
+`publish` on what the checkpoint names. Publishing is idempotent by (job, sink, epoch) in the
+target system itself, so a recovery or a zombie may repeat it without harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from headgate.core.checkpoint import StagedFile
+from headgate.core.graph import SinkSpec, SourceSpec
+from headgate.core.ids import Epoch, JobId, OperatorId
+from headgate.core.model import JsonValue, model
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@model
+class SourceCut:
+    """Where the next micro-batch ends. `end` equal to the start position means: nothing to read."""
+
+    end: JsonValue
+    # Rows between start and end, estimated where the source cannot know.
+    rows: int
+    # Rows known to be waiting behind `end`; None where unknown.
+    lag_rows: int | None = None
+    # The source has no more rows after `end`, for ever.
+    finished: bool = False
+
+
+class Source(Protocol):
+    """Driver-side half of a source; built once per generation by the connector."""
+
+    def initial_position(self) -> JsonValue:
+        """Return the position before the first row."""
+
+    def plan_cut(self, position: JsonValue, rows_max: int, now_ms: int) -> SourceCut:
+        """Choose where the next micro-batch ends. Reads metadata only, never blocks on data."""
+
+    def read(
+        self, spark: SparkSession, start: JsonValue, end: JsonValue, parallelism: int
+    ) -> DataFrame:
+        """Return the rows in [start, end) as `spec.columns` (typed) plus the metadata columns.
+
+        Deterministic: the same positions give the same rows. Bad rows are handled here, as
+        `bad_data` says: `fail` raises `BadDataError` inside the task, `drop` leaves them out and
+        reports them through the hidden boolean column `_bad` = true on a row of nulls, which the
+        engine counts and drops. The column is present only where bad rows are possible.
+        """
+
+
+SourceFactory = Callable[[SourceSpec], Source]
+
+
+@model
+class StageContext:
+    """Where a sink subtask stages: unique names are the caller's promise, via `name_prefix`."""
+
+    job: JobId
+    sink: OperatorId
+    epoch: Epoch
+    subtask: int
+    # Relative to the job's folder: "generations/3/staging/<sink>/0000007/".
+    folder: str
+    # Starts every file name; unique per attempt of the task.
+    name_prefix: str
+
+
+class StageWriter(Protocol):
+    """Makes bytes durable under the staging folder and remembers them. Given by the engine."""
+
+    def write(
+        self, suffix: str, data: bytes | pa.Buffer, rows: int, extra: dict[str, Any] | None = None
+    ) -> StagedFile:
+        """Store one staged file `{folder}{name_prefix}{counter}{suffix}`."""
+
+
+class Sink(Protocol):
+    """A sink. Pickled into tasks for `stage`; `prepare_commit` and `publish` run in the driver.
+
+    Its constructor must not open connections: they are opened where they are used.
+    """
+
+    guarantee: Literal["exactly_once", "at_least_once"]
+
+    def stage(
+        self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter
+    ) -> list[StagedFile]:
+        """Turn the subtask's rows of the epoch into staged files. Runs inside a Spark task.
+
+        The engine calls it once per epoch with all rows of the epoch, or more often, with the rows
+        so far, where they outgrow its buffer. At-least-once sinks write directly and return [].
+        """
+
+    def prepare_commit(
+        self, job: JobId, epoch: Epoch, staged: Sequence[StagedFile], state: JsonValue
+    ) -> tuple[JsonValue, JsonValue]:
+        """Return (commit data, new sink state) at the barrier: both are stored in the checkpoint.
+
+        `state` is what the last checkpoint stored, None at the start. Deterministic, no effects.
+        """
+
+    def publish(
+        self,
+        job: JobId,
+        epoch: Epoch,
+        staged: Sequence[StagedFile],
+        commit: JsonValue,
+        read_staged: Callable[[StagedFile], bytes],
+    ) -> None:
+        """Make the epoch's output visible. Idempotent; may be called again for any older epoch."""
+
+    def check_target(self, job: JobId, *, resuming: bool) -> None:
+        """Before anything runs: raise `UserError` where the target cannot be used by this job."""
+
+
+SinkFactory = Callable[[SinkSpec], Sink]

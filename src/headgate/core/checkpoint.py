@@ -1,0 +1,177 @@
+"""The facts of a checkpoint: what subtasks report, what records hold, what a restore is given.
+
+Paths are relative to the job's folder in the state store. Times are microseconds of event time.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
+from headgate.core.model import JsonValue, model
+
+# The watermark before any row was read, and after the end of all data.
+WATERMARK_MIN = -(2**62)
+WATERMARK_MAX = 2**62
+
+
+@model
+class HashFilter:
+    """Keep the rows whose stored key hash satisfies pmod(hash, parallelism) == subtask."""
+
+    parallelism: int
+    subtask: Subtask
+
+
+@model
+class RunRef:
+    """One immutable Parquet file of a state table, as one subtask sees it."""
+
+    path: str
+    bytes: int
+    checksum: str  # "sha256:<hex>" of the file
+    rows: int
+    # Ranges of the stored key hash (signed 32 bit) and of the row times; None where there is none.
+    min_hash: int | None = None
+    max_hash: int | None = None
+    min_time: int | None = None
+    max_time: int | None = None
+    # The epochs whose changes it holds. Newer runs win: order by (last_epoch, path).
+    first_epoch: Epoch
+    last_epoch: Epoch
+    # All must hold for a row to belong to this subtask; empty = every row does.
+    filters: tuple[HashFilter, ...] = ()
+
+
+@model
+class TableState:
+    """One state table of one subtask: its live runs, oldest first."""
+
+    name: str
+    kind: Literal["keyed", "time"]
+    # The Arrow schema of the rows, as base64 of its IPC form: lets a restore check compatibility.
+    schema: str
+    runs: tuple[RunRef, ...] = ()
+
+
+@model
+class StagedFile:
+    """One durable, not yet visible piece of a sink's output."""
+
+    path: str
+    bytes: int
+    checksum: str
+    rows: int
+    subtask: Subtask
+    # The epoch whose staging folder holds it (an aborted epoch's output moves to the next one).
+    epoch: Epoch
+    # What the sink needs to know about the piece to publish it (e.g. its partition values).
+    extra: dict[str, JsonValue] = {}  # noqa: RUF012
+
+
+@model
+class SubtaskTimings:
+    """Milliseconds, for people: waiting for all input, writing the snapshot, making it durable."""
+
+    alignment_ms: float = 0.0
+    snapshot_ms: float = 0.0
+    upload_ms: float = 0.0
+
+
+@model
+class SubtaskAck:
+    """What one subtask of one operator has made durable at a barrier."""
+
+    operator: OperatorId
+    subtask: Subtask
+    # Every live run of the subtask, new and old: an acknowledgement is complete in itself.
+    tables: tuple[TableState, ...] = ()
+    # Small driver-side values; by convention on subtask 0. See `GlobalTable` in the design:
+    # a source's "position" and "finished", a sink's "commit" (data for publish) and "state".
+    globals: dict[str, JsonValue] = {}  # noqa: RUF012
+    # Sinks: the output of this subtask staged since the last recorded epoch.
+    staged: tuple[StagedFile, ...] = ()
+    timings: SubtaskTimings = SubtaskTimings()
+    # What this checkpoint newly wrote, objects and bytes.
+    new_objects: int = 0
+    new_bytes: int = 0
+
+
+@model
+class BatchCut:
+    """The exact extent of one micro-batch: positions by source, and the watermark it ran with."""
+
+    start: dict[OperatorId, JsonValue]
+    end: dict[OperatorId, JsonValue]
+    watermark: int
+    rows: int = 0
+
+
+@model
+class EpochCut:
+    """What the driver knows of an epoch at its barrier. `watermark` is for the next micro-batch."""
+
+    batches: tuple[BatchCut, ...]
+    watermark: int
+    # Per source, as observed; the watermark above is their minimum.
+    source_watermarks: dict[OperatorId, int] = {}  # noqa: RUF012
+    # The watermark of the last micro-batch run: windows up to it have been emitted.
+    emitted_watermark: int = WATERMARK_MIN
+
+
+@model
+class CheckpointRef:
+    """Names one checkpoint: an epoch as written by one generation."""
+
+    generation: Generation
+    epoch: Epoch
+
+
+@model
+class SinkCommit:
+    """A publish that must happen: everything the sink needs, from the checkpoint alone."""
+
+    operator: OperatorId
+    epoch: Epoch
+    staged: tuple[StagedFile, ...]
+    commit: JsonValue = None
+
+
+@model
+class SubtaskLoad:
+    """What one subtask of one operator starts from."""
+
+    operator: OperatorId
+    subtask: Subtask
+    tables: tuple[TableState, ...]
+
+
+@model
+class EpochReplay:
+    """A damaged epoch to be rebuilt: run these cuts from the restored state, output suppressed."""
+
+    epoch: Epoch
+    cut: EpochCut
+
+
+@model
+class LoadingPlan:
+    """Everything a new generation needs to continue from a checkpoint (or from nothing)."""
+
+    job: JobId
+    # None = from scratch.
+    checkpoint: CheckpointRef | None = None
+    parallelism: int
+    subtasks: tuple[SubtaskLoad, ...] = ()
+    # operator -> its merged GlobalTable: source positions, sink states.
+    globals: dict[OperatorId, dict[str, JsonValue]] = {}  # noqa: RUF012
+    cut: EpochCut | None = None
+    # Publishes of recorded epochs that have no committed marker yet, oldest first.
+    pending_commits: tuple[SinkCommit, ...] = ()
+    replays: tuple[EpochReplay, ...] = ()
+
+    def load(self, operator: OperatorId, subtask: int) -> tuple[TableState, ...]:
+        for entry in self.subtasks:
+            if entry.operator == operator and entry.subtask == subtask:
+                return entry.tables
+        return ()

@@ -1,0 +1,197 @@
+"""What controller and worker say to each other. One JSON object per line, each way.
+
+Every message of a worker carries its generation; the controller refuses those of another one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headgate.core.checkpoint import EpochCut, LoadingPlan, SinkCommit, SubtaskAck
+from headgate.core.errors import ErrorInfo
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Epoch, Generation, JobId, OperatorId, WorkerId
+from headgate.core.model import model
+
+
+@model
+class RunSettings:
+    """What a worker needs to know beyond the graph."""
+
+    state_url: str
+    scratch_dir: str
+    master: str = "local[*]"
+    max_batch_rows: int = 1_000_000
+    source_idle_ms: int = 60_000
+    heartbeat_interval_ms: int = 5_000
+    verify_checksums: bool = True
+    spark_conf: dict[str, str] = {}  # noqa: RUF012
+
+
+# ---- worker -> controller --------------------------------------------------------------------
+
+
+@model
+class Register:
+    kind: Literal["register"] = "register"
+    job: JobId
+    generation: Generation
+    worker: WorkerId
+    token: str
+    pid: int
+    host: str
+
+
+@model
+class Restored:
+    """Phase 4 is over: tables are loaded, unfinished publishes are replayed."""
+
+    kind: Literal["restored"] = "restored"
+    generation: Generation
+    # Phase name -> milliseconds, for the job's history (start_spark, restore, replay, publish).
+    timings: dict[str, float] = {}  # noqa: RUF012
+
+
+@model
+class Progress:
+    """Totals since the generation started, and gauges."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+    rows_bad: int = 0
+    watermark: int | None = None
+    # Rows known to be waiting; None where a source cannot say.
+    lag_rows: int | None = None
+    last_batch_ms: float = 0.0
+    last_batch_rows: int = 0
+    executors: int = 1
+    # Where the last micro-batch's time went: plan, spark, ... in milliseconds.
+    timings: dict[str, float] = {}  # noqa: RUF012
+
+
+@model
+class Heartbeat:
+    kind: Literal["heartbeat"] = "heartbeat"
+    generation: Generation
+    progress: Progress
+
+
+@model
+class SubtaskAcked:
+    kind: Literal["subtask_acked"] = "subtask_acked"
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    ack: SubtaskAck
+
+
+@model
+class EpochCutDone:
+    """The driver's own part of a checkpoint: the cuts and the watermark."""
+
+    kind: Literal["epoch_cut"] = "epoch_cut"
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    cut: EpochCut
+
+
+@model
+class SinkPublished:
+    kind: Literal["sink_published"] = "sink_published"
+    generation: Generation
+    epoch: Epoch
+    operator: OperatorId
+
+
+@model
+class SourcesFinished:
+    """Every source has ended and everything open has been emitted: only a checkpoint is missing."""
+
+    kind: Literal["sources_finished"] = "sources_finished"
+    generation: Generation
+
+
+@model
+class TaskFailed:
+    kind: Literal["task_failed"] = "task_failed"
+    generation: Generation
+    error: ErrorInfo
+
+
+@model
+class WorkerStopped:
+    """The worker ends by itself, as it was told to."""
+
+    kind: Literal["worker_stopped"] = "worker_stopped"
+    generation: Generation
+
+
+WorkerMessage = Annotated[
+    Register
+    | Restored
+    | Heartbeat
+    | SubtaskAcked
+    | EpochCutDone
+    | SinkPublished
+    | SourcesFinished
+    | TaskFailed
+    | WorkerStopped,
+    Field(discriminator="kind"),
+]
+
+# ---- controller -> worker --------------------------------------------------------------------
+
+
+@model
+class Start:
+    kind: Literal["start"] = "start"
+    job: JobId
+    generation: Generation
+    parallelism: int
+    graph: PipelineGraph
+    plan: LoadingPlan
+    settings: RunSettings
+
+
+@model
+class Barrier:
+    """Cut every source now: the micro-batch that follows is the last of `epoch`.
+
+    Epoch records are a log without gaps, so a checkpoint that was aborted is tried again under the
+    same epoch with the next `attempt`; acknowledgements name the attempt they belong to. What an
+    aborted attempt had cut and staged is part of the next one.
+    With `then_stop` no further input is read; the worker waits for `Commit` and then `Stop`.
+    """
+
+    kind: Literal["barrier"] = "barrier"
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    then_stop: bool = False
+
+
+@model
+class Commit:
+    """The epoch record exists: publish what it names. Sent for every recorded epoch."""
+
+    kind: Literal["commit"] = "commit"
+    generation: Generation
+    epoch: Epoch
+    sinks: tuple[SinkCommit, ...] = ()
+
+
+@model
+class Stop:
+    """End. Graceful = after the running micro-batch; otherwise at once."""
+
+    kind: Literal["stop"] = "stop"
+    generation: Generation
+    graceful: bool = True
+
+
+ControllerMessage = Annotated[Start | Barrier | Commit | Stop, Field(discriminator="kind")]

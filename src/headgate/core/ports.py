@@ -1,0 +1,66 @@
+"""What the core needs from outside. Adapters are built once, in `components.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from headgate.core.ids import Generation, JobId
+from headgate.core.messages import ControllerMessage
+from headgate.core.model import model
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Return wall-clock milliseconds since 1970."""
+
+
+class Rng(Protocol):
+    def uniform(self) -> float:
+        """Return a number in [0, 1)."""
+
+
+@model
+class ObjectInfo:
+    path: str
+    bytes: int
+    modified_ms: int
+
+
+class ObjectStore(Protocol):
+    """Named immutable blobs, read-after-write. Paths are relative to the store's root.
+
+    Failures raise `StorageError`; a missing object raises `ObjectNotFound`.
+    """
+
+    def get(self, path: str) -> bytes: ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write only if absent; raise `ObjectExists` where another object is there.
+
+        A create that took effect although the store reported failure counts as success when the
+        object found holds exactly `data`: callers put something unique into what they create.
+        """
+
+    def head(self, path: str) -> ObjectInfo: ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """List recursively everything below `prefix` (a folder), in path order."""
+
+    def delete(self, path: str) -> None:
+        """Delete; deleting what is absent succeeds."""
+
+
+class WorkerFleet(Protocol):
+    """Starts and ends worker processes. Must be idempotent per (job, generation)."""
+
+    def start(self, job: JobId, generation: Generation, token: str) -> None: ...
+
+    def send(self, job: JobId, generation: Generation, message: ControllerMessage) -> None:
+        """Best effort: a message to a dead worker is lost, its death is an event of its own."""
+
+    def kill(self, job: JobId, generation: Generation) -> None:
+        """End the worker of this generation and every older one, with their children."""
