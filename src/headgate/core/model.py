@@ -6,6 +6,7 @@ a silent loss of what it said.
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import cache
 from typing import Any, TypeVar, cast, dataclass_transform
 
@@ -19,7 +20,13 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def model(cls: type[T]) -> type[T]:
-    """Declare a frozen, keyword-only, strictly validated dataclass."""
+    """Declare a frozen, keyword-only, strictly validated dataclass.
+
+    A default of `{}` is allowed: every instance gets its own copy.
+    """
+    for name, default in list(vars(cls).items()):
+        if isinstance(default, dict) and name in cls.__dict__.get("__annotations__", {}):
+            setattr(cls, name, field(default_factory=default.copy))
     decorate = pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
     return cast(type[T], decorate(cls))
 
