@@ -1,0 +1,258 @@
+"""What the kinds of tables share: opening files, collecting changes, ending batches and epochs.
+
+A table object lives inside one task attempt. It reads files named by a version, writes files
+under new names, and returns the next version; it never changes or deletes a file, so the same
+attempt may be made twice, or half, without harm.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from headgate.core.checkpoint import RunRef
+from headgate.core.errors import CheckpointInvalid
+from headgate.state.tables.io import TableIo, WriteStats
+from headgate.state.tables.merging import live_rows, merge_start, units
+from headgate.state.tables.rows import (
+    concat,
+    conform,
+    filter_mask,
+    hashes,
+    select,
+    table_schema,
+)
+from headgate.state.tables.version import (
+    ScratchRun,
+    TableKind,
+    TableVersion,
+    decode_schema,
+    encode_schema,
+)
+
+SCRATCH_FANOUT = 4
+
+
+class StateTable(ABC):
+    """One table of one subtask during one micro-batch."""
+
+    kind: ClassVar[TableKind]
+    # Runs are sorted by this column.
+    order: ClassVar[str]
+    fanout: ClassVar[int] = 8
+
+    def __init__(
+        self, io: TableIo, version: TableVersion | None, schema: pa.Schema, name: str | None
+    ) -> None:
+        self.schema = table_schema(schema)
+        self._io = io
+        self._version = self._checked(version, name)
+        self._pending: list[pa.RecordBatch] = []
+        self._ready: pa.RecordBatch | None = None
+        io.release_others(self._version)
+
+    def _checked(self, version: TableVersion | None, name: str | None) -> TableVersion:
+        text = encode_schema(self.schema)
+        if version is None:
+            return TableVersion(name=name or self.kind, kind=self.kind, schema=text)
+        if version.kind != self.kind or (name is not None and version.name != name):
+            raise CheckpointInvalid(
+                f"table {version.name} is a {version.kind} table; its operator expects "
+                f"a {self.kind} table {name or ''}",
+                code="inconsistent",
+            )
+        if version.schema != text and not decode_schema(version.schema).equals(self.schema):
+            raise CheckpointInvalid(
+                f"table {version.name} holds rows of {decode_schema(version.schema)}; "
+                f"its operator expects {self.schema}",
+                code="inconsistent",
+            )
+        return replace(version, schema=text)
+
+    @property
+    def version(self) -> TableVersion:
+        """The version this object started from, or the last one that it returned."""
+        return self._version
+
+    @property
+    def horizon(self) -> int:
+        return self._version.horizon
+
+    def _raise_horizon(self, time_us: int) -> None:
+        if time_us > self._version.horizon:
+            self._version = replace(self._version, horizon=time_us)
+            self._ready = None
+
+    def _add(self, rows: pa.Table | pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._pending.append(conform(rows, self.schema))
+            self._ready = None
+
+    def _changes(self) -> pa.RecordBatch:
+        """Return what this batch has changed so far, in the order of a run."""
+        if self._ready is None:
+            self._ready = self._combine(self._pending, oldest=self._is_new())
+            self._pending = [self._ready] if self._ready.num_rows else []
+        return self._ready
+
+    def _is_new(self) -> bool:
+        return not self._version.runs and not self._version.scratch
+
+    @abstractmethod
+    def _combine(self, parts: Sequence[pa.RecordBatch], *, oldest: bool) -> pa.RecordBatch:
+        """Join parts (oldest first) into the rows of one run, sorted, without what is not needed.
+
+        `oldest` says that nothing older exists, so that there is nothing to hide.
+        """
+
+    @abstractmethod
+    def _still_needed(
+        self, runs: tuple[RunRef, ...], scratch: tuple[ScratchRun, ...]
+    ) -> tuple[tuple[RunRef, ...], tuple[ScratchRun, ...]]:
+        """Leave out the files that hold nothing but expired rows, without reading them."""
+
+    def _open_run(self, ref: RunRef) -> pa.RecordBatch:
+        return self._io.open_run(self._version.name, ref, self.schema)
+
+    def _rows_of_run(self, ref: RunRef) -> pa.RecordBatch:
+        batch = self._open_run(ref)
+        return select(batch, filter_mask(hashes(batch), ref.filters))
+
+    def _rows_of_scratch(self, run: ScratchRun) -> pa.RecordBatch:
+        return self._io.open_scratch(self._version.name, run)
+
+    # The end of a micro-batch.
+
+    def finish_batch(self, epoch: int, batch: int) -> TableVersion:
+        """Write the changes of this micro-batch as one scratch file; return the next version."""
+        runs, scratch = self._still_needed(self._version.runs, self._version.scratch)
+        self._version = replace(self._version, runs=runs, scratch=scratch)
+        changes = self._changes()
+        if changes.num_rows:
+            sizes = [run.rows for run in scratch]
+            start = merge_start(sizes, changes.num_rows, fanout=SCRATCH_FANOUT)
+            if start < len(scratch):
+                parts = [self._rows_of_scratch(run) for run in scratch[start:]]
+                changes = self._combine([*parts, changes], oldest=not runs and start == 0)
+            scratch = scratch[:start]
+            if changes.num_rows:
+                name = self._version.name
+                written = self._io.write_scratch(name, changes, epoch=epoch, batch_number=batch)
+                scratch = (*scratch, written)
+        return self._finished(replace(self._version, scratch=scratch))
+
+    # The end of an epoch.
+
+    def finish_epoch(self, epoch: int) -> tuple[TableVersion, WriteStats]:
+        """Make the changes of the epoch durable; return a version without scratch.
+
+        Writes one object with only what changed. From time to time it also takes in the newest
+        of the older runs, and rarely more than one object where these are large.
+        """
+        started = time.perf_counter()
+        runs, scratch = self._still_needed(self._version.runs, self._version.scratch)
+        self._version = replace(self._version, runs=runs, scratch=scratch)
+        parts = [self._rows_of_scratch(run) for run in scratch]
+        changes = self._combine([*parts, *self._pending], oldest=not runs)
+        stats = WriteStats(snapshot_ms=(time.perf_counter() - started) * 1000)
+        if changes.num_rows == 0:
+            return self._finished(replace(self._version, scratch=())), stats
+        groups = units(runs)
+        sizes = [sum(live_rows(run) for run in group) for group in groups]
+        start = merge_start(sizes, changes.num_rows, fanout=self.fanout)
+        # An epoch that is tried again under its number takes in what it wrote the first time,
+        # so that newer runs always have the higher last epoch.
+        while start > 0 and groups[start - 1][-1].last_epoch >= epoch:
+            start -= 1
+        kept = tuple(run for group in groups[:start] for run in group)
+        joined = [run for group in groups[start:] for run in group]
+        written, write_stats = self._write_runs(joined, changes, epoch=epoch, oldest=start == 0)
+        version = replace(self._version, runs=(*kept, *written), scratch=())
+        return self._finished(version), stats + write_stats
+
+    def _write_runs(
+        self, joined: Sequence[RunRef], changes: pa.RecordBatch, *, epoch: int, oldest: bool
+    ) -> tuple[list[RunRef], WriteStats]:
+        first_epoch = min((run.first_epoch for run in joined), default=epoch)
+        stats = WriteStats(merged_rows=sum(live_rows(run) for run in joined))
+        written = []
+        for rows in self._slices(joined, changes, oldest=oldest):
+            ref, cost = self._io.write_run(
+                self._version.name, rows, first_epoch=min(first_epoch, epoch), epoch=epoch
+            )
+            written.append(ref)
+            stats += cost
+        return written, stats
+
+    def _slices(
+        self, joined: Sequence[RunRef], changes: pa.RecordBatch, *, oldest: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the runs to write, one bounded piece of the sorted order at a time."""
+        parts = [(run, self._open_run(run)) for run in joined]
+        total = changes.nbytes + sum(
+            batch.nbytes * live_rows(run) // run.rows for run, batch in parts
+        )
+        columns = [_column(batch, self.order) for _, batch in parts]
+        columns.append(_column(changes, self.order))
+        pieces = max(1, -(-total // self._io.run_bytes_max))
+        for low, high in _cuts(columns, pieces):
+            sliced = []
+            for (run, batch), column in zip(parts, columns, strict=False):
+                piece = _between(batch, column, low, high)
+                sliced.append(select(piece, filter_mask(hashes(piece), run.filters)))
+            sliced.append(_between(changes, columns[-1], low, high))
+            rows = self._combine(sliced, oldest=oldest) if joined else sliced[0]
+            yield from _chop(rows, self._io.run_bytes_max)
+
+    def _finished(self, version: TableVersion) -> TableVersion:
+        self._pending = []
+        self._ready = None
+        self._version = version
+        return version
+
+
+Column = np.ndarray[tuple[int], np.dtype[np.int32]] | np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def _column(batch: pa.RecordBatch, name: str) -> Column:
+    values: Column = batch.column(name).to_numpy(zero_copy_only=True)
+    return values
+
+
+def _cuts(columns: Sequence[Column], pieces: int) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the half-open ranges of the order column that make about equal pieces."""
+    longest = max(columns, key=len)
+    inner = sorted({int(longest[len(longest) * i // pieces]) for i in range(1, pieces)})
+    edges: list[int | None] = [None, *inner, None]
+    yield from pairwise(edges)
+
+
+def _between(
+    batch: pa.RecordBatch, column: Column, low: int | None, high: int | None
+) -> pa.RecordBatch:
+    first = 0 if low is None else int(np.searchsorted(column, low))
+    last = len(column) if high is None else int(np.searchsorted(column, high))
+    return batch.slice(first, last - first)
+
+
+def _chop(rows: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch that came out larger than wanted: many rows share one hash or one time."""
+    pieces = max(1, rows.nbytes // bytes_max)
+    step = max(1, -(-rows.num_rows // pieces))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def joined_table(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return the parts as one table, without copying them together."""
+    return pa.Table.from_batches([part for part in parts if part.num_rows], schema=schema)
+
+
+__all__ = ["StateTable", "concat", "joined_table"]

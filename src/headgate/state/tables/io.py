@@ -1,0 +1,286 @@
+"""Everything a table needs from outside: where files are read from and written to.
+
+A Parquet run is read once per host: the first touch writes it into the local cache as an Arrow
+file, which is then mapped. The cache is keyed by checksum and file name, and neither a run nor a
+cached file ever changes, so it can never be stale. Several processes may fill it at once: each
+writes a file of its own and renames it into place, and the last one wins with equal content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headgate.core.checkpoint import RunRef
+from headgate.core.errors import CheckpointInvalid, ObjectNotFound, StorageError
+from headgate.core.ids import Epoch
+from headgate.core.model import model
+from headgate.core.ports import ObjectStore
+from headgate.state import layout
+from headgate.state.tables import mapped
+from headgate.state.tables.rows import HASH, TIME, value_range
+from headgate.state.tables.version import ScratchRun, TableVersion
+
+MIB = 1 << 20
+
+
+@model
+class WriteStats:
+    """What one barrier cost one table."""
+
+    objects: int = 0
+    bytes: int = 0
+    snapshot_ms: float = 0.0
+    upload_ms: float = 0.0
+    # Of the rows written, how many came from older durable runs: the cost of merging.
+    merged_rows: int = 0
+    rows: int = 0
+
+    def __add__(self, other: WriteStats) -> WriteStats:
+        return WriteStats(
+            objects=self.objects + other.objects,
+            bytes=self.bytes + other.bytes,
+            snapshot_ms=self.snapshot_ms + other.snapshot_ms,
+            upload_ms=self.upload_ms + other.upload_ms,
+            merged_rows=self.merged_rows + other.merged_rows,
+            rows=self.rows + other.rows,
+        )
+
+
+@dataclass(kw_only=True)
+class TableIo:
+    """The outside of the tables of one subtask in one task attempt. Picklable if `store` is."""
+
+    # The store of the job (paths relative to the job's folder), or how to open it.
+    store: ObjectStore | Callable[[], ObjectStore]
+    # On storage that every executor reaches; must exist for as long as the generation.
+    scratch_dir: str
+    # Local to the host; may be shared by all jobs and processes on it, may vanish at any time.
+    cache_dir: str
+    cache_bytes_max: int = 8 << 30
+    verify_checksums: bool = False
+    generation: int
+    operator: str
+    subtask: int
+    # Names of files end with it. Must differ between any two attempts at the same work.
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    # A larger run is written as several, cut by hash: bounds the memory of merging and loading.
+    run_bytes_max: int = 128 * MIB
+    _opened: ObjectStore | None = field(default=None, repr=False)
+    _written: int = field(default=0, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    @property
+    def objects(self) -> ObjectStore:
+        if self._opened is None:
+            self._opened = self.store() if callable(self.store) else self.store
+        return self._opened
+
+    def run_path(self, table: str, epoch: int) -> str:
+        """Name a new run, relative to the job's folder; no two calls give the same name."""
+        return layout.run(
+            self.generation, self.operator, table, epoch, self.subtask, self._unique()
+        )
+
+    def owner(self, table: str) -> str:
+        return f"{self.scratch_dir}|{self.operator}|{self.subtask}|{table}"
+
+    def release_others(self, version: TableVersion) -> None:
+        """Close the mapped files of this table that the version no longer names."""
+        live: Collection[str] = {run.path for run in version.scratch} | {
+            self._cache_path(run) for run in version.runs
+        }
+        mapped.retain(self.owner(version.name), live)
+
+    # Scratch: this epoch's changes between barriers.
+
+    def write_scratch(
+        self, table: str, batch: pa.RecordBatch, *, epoch: int, batch_number: int
+    ) -> ScratchRun:
+        folder = os.path.join(self.scratch_dir, self.operator, table)
+        os.makedirs(folder, exist_ok=True)
+        name = f"{epoch:07}-{batch_number:07}-{self.subtask:03}-{self._unique()}.arrow"
+        path = os.path.join(os.path.abspath(folder), name)
+        size = mapped.write_arrow(path, batch)
+        low_hash, high_hash = value_range(batch, HASH)
+        low_time, high_time = value_range(batch, TIME)
+        return ScratchRun(
+            path=path,
+            bytes=size,
+            rows=batch.num_rows,
+            min_hash=low_hash,
+            max_hash=high_hash,
+            min_time=low_time,
+            max_time=high_time,
+            epoch=Epoch(epoch),
+            batch=batch_number,
+        )
+
+    def open_scratch(self, table: str, run: ScratchRun) -> pa.RecordBatch:
+        try:
+            return mapped.open_mapped(run.path, self.owner(table))
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            raise StorageError(
+                f"scratch file {run.path} is gone or damaged: it must be on storage that every "
+                "executor reaches; the job continues from its last checkpoint",
+                code="scratch_lost",
+            ) from error
+
+    # Durable runs.
+
+    def write_run(
+        self, table: str, batch: pa.RecordBatch, *, first_epoch: int, epoch: int
+    ) -> tuple[RunRef, WriteStats]:
+        """Make one run durable and put it into the local cache."""
+        started = time.perf_counter()
+        data = encode_parquet(batch)
+        low_hash, high_hash = value_range(batch, HASH)
+        low_time, high_time = value_range(batch, TIME)
+        ref = RunRef(
+            path=self.run_path(table, epoch),
+            bytes=len(data),
+            checksum="sha256:" + hashlib.sha256(data).hexdigest(),
+            rows=batch.num_rows,
+            min_hash=low_hash,
+            max_hash=high_hash,
+            min_time=low_time,
+            max_time=high_time,
+            first_epoch=Epoch(first_epoch),
+            last_epoch=Epoch(epoch),
+        )
+        encoded = time.perf_counter()
+        self.objects.put(ref.path, data.to_pybytes())
+        uploaded = time.perf_counter()
+        self._fill_cache(self._cache_path(ref), batch)
+        cached = time.perf_counter()
+        return ref, WriteStats(
+            objects=1,
+            bytes=len(data),
+            snapshot_ms=(encoded - started + cached - uploaded) * 1000,
+            upload_ms=(uploaded - encoded) * 1000,
+            rows=batch.num_rows,
+        )
+
+    def open_run(self, table: str, ref: RunRef, schema: pa.Schema) -> pa.RecordBatch:
+        """Return all rows of a run, filters not applied; from the cache where it is there."""
+        path = self._cache_path(ref)
+        owner = self.owner(table)
+        if not mapped.is_mapped(path):
+            try:
+                os.utime(path)  # least recently used goes first
+                return mapped.open_mapped(path, owner)
+            except (FileNotFoundError, pa.ArrowInvalid):
+                self._fill_cache(path, self._load(ref, schema))
+        try:
+            return mapped.open_mapped(path, owner)
+        except (FileNotFoundError, pa.ArrowInvalid):
+            # Another process made room for its own runs at this very moment.
+            return self._load(ref, schema)
+
+    def _load(self, ref: RunRef, schema: pa.Schema) -> pa.RecordBatch:
+        try:
+            data = self.objects.get(ref.path)
+        except ObjectNotFound as error:
+            raise CheckpointInvalid(
+                f"run {ref.path} does not exist; use an older checkpoint", code="missing"
+            ) from error
+        if len(data) != ref.bytes:
+            raise CheckpointInvalid(
+                f"run {ref.path} has {len(data)} bytes, its checkpoint says {ref.bytes}; "
+                "use an older checkpoint",
+                code="truncated" if len(data) < ref.bytes else "corrupt",
+            )
+        if self.verify_checksums:
+            found = "sha256:" + hashlib.sha256(data).hexdigest()
+            if found != ref.checksum:
+                raise CheckpointInvalid(
+                    f"run {ref.path} has checksum {found}, its checkpoint says {ref.checksum}; "
+                    "use an older checkpoint",
+                    code="corrupt",
+                )
+        return decode_parquet(data, ref, schema)
+
+    # The local cache.
+
+    def _cache_path(self, ref: RunRef) -> str:
+        digest = ref.checksum.removeprefix("sha256:")[:32]
+        name = os.path.basename(ref.path).removesuffix(".parquet")
+        return os.path.join(self.cache_dir, f"{digest}-{name}.arrow")
+
+    def _fill_cache(self, path: str, batch: pa.RecordBatch) -> None:
+        os.makedirs(self.cache_dir, exist_ok=True)
+        temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+        size = mapped.write_arrow(temporary, batch)
+        os.replace(temporary, path)
+        evict(self.cache_dir, bytes_max=max(self.cache_bytes_max, size), keep=path)
+
+    def _unique(self) -> str:
+        self._written += 1
+        return self.attempt if self._written == 1 else f"{self.attempt}-{self._written}"
+
+
+def evict(folder: str, *, bytes_max: int, keep: str) -> None:
+    """Delete the least recently used files of the cache until it fits."""
+    entries = []
+    with os.scandir(folder) as found:
+        for entry in found:
+            try:
+                stat = entry.stat()
+            except FileNotFoundError:  # another process evicts too
+                continue
+            entries.append((stat.st_mtime_ns, entry.path, stat.st_size))
+    excess = sum(size for _, _, size in entries) - bytes_max
+    for _, path, size in sorted(entries):
+        if excess <= 0:
+            return
+        if path == keep:
+            continue
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+        excess -= size
+
+
+def encode_parquet(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return the rows as a Parquet file of one row group, which any Parquet reader opens."""
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_batches([batch])
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=max(1, batch.num_rows),
+        compression="zstd",
+        compression_level=1,
+    )
+    return sink.getvalue()
+
+
+def decode_parquet(data: bytes, ref: RunRef, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CheckpointInvalid(
+            f"run {ref.path} is not a readable Parquet file; use an older checkpoint: {error}",
+            code="corrupt",
+        ) from error
+    if table.num_rows != ref.rows or not table.schema.equals(schema):
+        raise CheckpointInvalid(
+            f"run {ref.path} has {table.num_rows} rows of {table.schema}, not the {ref.rows} rows "
+            f"of {schema} that its checkpoint and its operator expect",
+            code="inconsistent",
+        )
+    batches = table.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise CheckpointInvalid(f"run {ref.path} is empty or too large", code="inconsistent")
+    return batches[0]
