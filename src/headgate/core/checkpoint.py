@@ -105,6 +105,8 @@ class BatchCut:
     end: dict[OperatorId, JsonValue]
     watermark: int
     rows: int = 0
+    # The wall clock the micro-batch saw: ingestion time, the same when it is replayed.
+    now_ms: int = 0
 
 
 @model

@@ -27,6 +27,9 @@ class RunSettings:
     source_idle_ms: int = 60_000
     heartbeat_interval_ms: int = 5_000
     verify_checksums: bool = True
+    # Local copies of Parquet runs, on each host.
+    cache_dir: str | None = None
+    cache_bytes_max: int = 8 << 30
     spark_conf: dict[str, str] = {}  # noqa: RUF012
 
 

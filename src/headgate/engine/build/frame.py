@@ -1,0 +1,123 @@
+"""The plan of one micro-batch: every operator's DataFrame, built in graph order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+from headgate.connectors.base import Sink, Source
+from headgate.core.errors import InternalError
+from headgate.core.graph import Operator, PipelineGraph
+from headgate.core.ids import OperatorId
+from headgate.engine.build.deduplicate import build_deduplicate
+from headgate.engine.build.project import build_project, build_sql, build_union
+from headgate.engine.build.sink import build_sink
+from headgate.engine.build.source import build_source
+from headgate.engine.build.updating import build_updating_aggregate
+from headgate.engine.build.window import build_window_aggregate
+from headgate.engine.context import BatchContext, BatchRequest, PipelineState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.accumulators import Accumulator
+    from pyspark.sql.types import StructType
+
+    from headgate.engine.reports import Reports
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A DataFrame and what the builder must know about it."""
+
+    df: DataFrame
+    # Exactly `parallelism` partitions, numbered as subtasks.
+    aligned: bool = False
+
+
+@dataclass
+class Builder:
+    """Builds the plan of one micro-batch; lives for that micro-batch only.
+
+    `schemas` outlives it: types do not change between micro-batches, and asking Catalyst for them
+    every time costs more than building the plan.
+    """
+
+    spark: SparkSession
+    graph: PipelineGraph
+    sources: dict[OperatorId, Source]
+    sinks: dict[OperatorId, Sink]
+    request: BatchRequest
+    state: PipelineState
+    reports: Accumulator[Reports]
+    schemas: dict[str, tuple[StructType, pa.Schema]]
+    observations: dict[OperatorId, Observation] = field(default_factory=dict)
+    persisted: list[DataFrame] = field(default_factory=list)
+    frames: dict[OperatorId, Frame] = field(default_factory=dict)
+    observed_once: dict[OperatorId, Frame] = field(default_factory=dict)
+
+    @property
+    def context(self) -> BatchContext:
+        return self.request.context
+
+    def build(self) -> DataFrame:
+        """Return the one DataFrame whose action is the micro-batch. It has no rows."""
+        ends: list[DataFrame] = []
+        for operator in self.graph.operators:
+            inputs = [self._input(i) for i in operator.inputs]
+            frame = _BUILDERS[operator.spec.kind](self, operator, inputs)
+            if operator.spec.kind == "sink":
+                ends.append(frame.df)
+            elif operator.spec.kind != "source" and len(self.graph.consumers(operator.id)) > 1:
+                # A node with two consumers would run twice in one action; a stateful one must not.
+                frame = Frame(self.persist(frame.df), frame.aligned)
+            self.frames[operator.id] = frame
+        return reduce(DataFrame.union, ends)
+
+    def _input(self, operator: OperatorId) -> Frame:
+        """Return an input's frame; the first consumer of a source gets the observed one."""
+        return self.observed_once.pop(operator, None) or self.frames[operator]
+
+    def persist(self, df: DataFrame) -> DataFrame:
+        """Keep a frame for the time of the micro-batch."""
+        persisted = df.persist()
+        self.persisted.append(persisted)
+        return persisted
+
+    def schema_of(self, name: str, df: DataFrame) -> tuple[StructType, pa.Schema]:
+        """Return the Spark and Arrow schema of a frame, from memory where known."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        if name not in self.schemas:
+            schema = df.schema
+            self.schemas[name] = (schema, to_arrow_schema(schema, timezone="UTC"))
+        return self.schemas[name]
+
+    def release(self) -> None:
+        for df in self.persisted:
+            df.unpersist()
+
+
+BuildFunction = Callable[[Builder, Operator, list[Frame]], Frame]
+
+
+def _unsupported(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
+    raise InternalError(f"the engine cannot run operator {operator.id} ({operator.spec.kind})")
+
+
+_BUILDERS: dict[str, BuildFunction] = {
+    "source": cast(BuildFunction, build_source),
+    "project": cast(BuildFunction, build_project),
+    "union": cast(BuildFunction, build_union),
+    "sql": cast(BuildFunction, build_sql),
+    "window_aggregate": cast(BuildFunction, build_window_aggregate),
+    "updating_aggregate": cast(BuildFunction, build_updating_aggregate),
+    "deduplicate": cast(BuildFunction, build_deduplicate),
+    "updating_join": _unsupported,
+    "lookup_join": _unsupported,
+    "process": _unsupported,
+    "sink": cast(BuildFunction, build_sink),
+}

@@ -1,0 +1,29 @@
+"""A sink: the last frame of a branch, staged by its subtasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headgate.core.graph import TIMESTAMP_COLUMN, Operator
+from headgate.engine.operators.stage import SinkSubtask
+from headgate.engine.reports import guarded
+
+if TYPE_CHECKING:
+    from headgate.engine.build.frame import Builder, Frame
+
+
+def build_sink(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
+    from headgate.engine.build.frame import Frame
+
+    (source,) = inputs
+    sink = builder.sinks[operator.id]
+    rows = sink.prepare(source.df.drop(TIMESTAMP_COLUMN))
+    buffers = builder.state.buffers.get(operator.id, ())
+    if builder.context.barrier and buffers and not source.aligned:
+        # The buffers are dealt out among the first `parallelism` subtasks: all of them must run.
+        schema, _ = builder.schema_of(f"{operator.id}/sink", rows)
+        nothing = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
+        padding = builder.spark.range(0, 0, 1, builder.context.parallelism)
+        rows = rows.union(padding.selectExpr(*nothing))
+    subtask = SinkSubtask(builder.context, operator.id, sink, buffers, builder.reports)
+    return Frame(rows.mapInArrow(guarded(operator.id, subtask), "done int"))

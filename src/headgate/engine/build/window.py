@@ -1,0 +1,113 @@
+"""Windowed aggregates: partial aggregation in Spark, state in the operator, the rest in Spark.
+
+`_time` is the start of a row's bin: the window itself for tumble, one slide for hop. The exchange
+is by (keys, bin), which is what a plain `groupBy` of both gives, so every subtask owns whole bins
+of whole keys and no second exchange is needed. Hopping windows span bins, so their merged
+partials meet once more, after the window has closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headgate.core.graph import (
+    TIMESTAMP_COLUMN,
+    Hop,
+    Operator,
+    Session,
+    Tumble,
+    WindowAggregateSpec,
+)
+from headgate.engine.build.session_window import build_session_aggregate
+from headgate.engine.build.sql import named, quoted
+from headgate.engine.operators.merging import MERGED_IN_ARROW
+from headgate.engine.operators.subtask import StatefulSubtask
+from headgate.engine.operators.window import LATE_COLUMN, WindowTask
+from headgate.engine.reports import guarded
+
+if TYPE_CHECKING:
+    from headgate.engine.build.frame import Builder, Frame
+
+
+def build_window_aggregate(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
+    from headgate.engine.build.frame import Frame
+
+    spec = operator.spec
+    assert isinstance(spec, WindowAggregateSpec)
+    if isinstance(spec.window, Session):
+        return build_session_aggregate(builder, operator, inputs)
+    (source,) = inputs
+    slide, width = bin_width(spec.window), spec.window.width_us
+    binned = _binned(spec, source.df, slide, builder.context.parallelism)
+    spark_schema, arrow_schema = builder.schema_of(operator.id, binned)
+    # What Arrow cannot merge (bit operations) passes unmerged and meets in Spark.
+    in_arrow = all(p.merge in MERGED_IN_ARROW for p in spec.partials) and not spec.rows
+    subtask = StatefulSubtask(
+        context=builder.context,
+        operator=operator.id,
+        versions=builder.state.versions(operator.id),
+        reports=builder.reports,
+        task=WindowTask(
+            schema=arrow_schema,
+            slide=slide,
+            width=width,
+            keys=tuple(k.name for k in spec.keys),
+            merges={p.name: p.merge for p in spec.partials} if in_arrow else None,
+        ),
+    )
+    closed = binned.mapInArrow(guarded(operator.id, subtask), spark_schema)
+    keys = [quoted(k.name) for k in spec.keys]
+    if spec.rows:
+        # Any aggregate at all: the closed windows' rows are aggregated as a batch would.
+        outputs = [F.expr(o.expr).alias(o.name) for o in spec.outputs]
+        merged = closed.groupBy(*keys, "_time").agg(*outputs)
+        return Frame(
+            merged.selectExpr(*_output(spec, width, [quoted(o.name) for o in spec.outputs]))
+        )
+    if isinstance(spec.window, Hop) or not in_arrow:
+        merges = [F.expr(f"{p.merge}({quoted(p.name)})").alias(p.name) for p in spec.partials]
+        closed = closed.groupBy(*keys, "_time").agg(*merges)
+    outputs_sql = [named(o) for o in spec.outputs]
+    return Frame(closed.selectExpr(*_output(spec, width, outputs_sql)), aligned=True)
+
+
+def bin_width(window: Tumble | Hop) -> int:
+    return window.width_us if isinstance(window, Tumble) else window.slide_us
+
+
+def _binned(spec: WindowAggregateSpec, df: DataFrame, slide: int, parallelism: int) -> DataFrame:
+    """Return (keys, _time, _hash, partials or rows, _n): at the subtask that owns the bin."""
+    time = f"unix_micros({TIMESTAMP_COLUMN})"
+    bin_start = f"{time} - pmod({time}, {slide}L)"
+    keys = [quoted(k.name) for k in spec.keys]
+    hashed = f"hash({', '.join([*keys, '_time'])}) AS _hash"
+    if spec.rows:
+        rows = df.selectExpr(
+            *(named(k) for k in spec.keys),
+            f"{bin_start} AS _time",
+            *(named(r) for r in spec.rows if r.name not in {k.name for k in spec.keys}),
+        )
+        exchanged = rows.repartition(parallelism, *keys, "_time")
+        return exchanged.selectExpr("*", hashed, f"1L AS {LATE_COLUMN}")
+    groups = [F.expr(k.expr).alias(k.name) for k in spec.keys]
+    partials = [F.expr(p.expr).alias(p.name) for p in spec.partials]
+    grouped = df.groupBy(*groups, F.expr(bin_start).alias("_time")).agg(
+        *partials, F.expr("count(1)").alias(LATE_COLUMN)
+    )
+    return grouped.selectExpr("*", hashed)
+
+
+def _output(spec: WindowAggregateSpec, width: int, outputs: list[str]) -> list[str]:
+    window = (
+        "named_struct('start', timestamp_micros(_time), "
+        f"'end', timestamp_micros(_time + {width}L)) AS {quoted(spec.window_name)}"
+    )
+    return [
+        *(quoted(k.name) for k in spec.keys),
+        window,
+        *outputs,
+        f"timestamp_micros(_time + {width - 1}L) AS {TIMESTAMP_COLUMN}",
+    ]

@@ -1,0 +1,163 @@
+"""One subtask of one stateful operator in one micro-batch, inside a Spark task.
+
+It runs only when every upstream partition has delivered all its rows before the cut: Spark's stage
+boundary. That is the barrier alignment of Chandy and Lamport, with the marker at the end of each
+shuffle partition; so when `context.barrier` is set, the tables it finishes are exactly the state
+after every row of the epoch and before any row of the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from headgate.core.failpoints import failpoint
+from headgate.core.ids import OperatorId
+from headgate.engine.context import BatchContext
+from headgate.engine.reports import Reports, SubtaskReport
+from headgate.state.stores import job_store, open_store
+from headgate.state.tables import KeyedTable, MultiTable, TableIo, TimeTable
+from headgate.state.tables.time_table import MergeRows
+from headgate.state.tables.version import TableVersion
+
+if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+
+StateTable = TimeTable | KeyedTable | MultiTable
+
+
+class OperatorTask(Protocol):
+    """What an operator does with its rows and its tables. Must be picklable."""
+
+    def run(self, subtask: Subtask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Consume all input, update tables obtained from `subtask`, yield the output."""
+
+
+@dataclass
+class Subtask:
+    """What an operator may use: its context, its tables, and counters for the report."""
+
+    context: BatchContext
+    io: TableIo
+    versions: dict[str, TableVersion]
+    tables: list[StateTable] = field(default_factory=list)
+    rows_late: int = 0
+    next_timer: int | None = None
+
+    def time_table(self, name: str, schema: pa.Schema, merge: MergeRows | None = None) -> TimeTable:
+        table = TimeTable.open(self.io, self.versions.get(name), schema, name=name, merge=merge)
+        self.tables.append(table)
+        return table
+
+    def keyed_table(self, name: str, schema: pa.Schema, keys: list[str]) -> KeyedTable:
+        table = KeyedTable.open(self.io, self.versions.get(name), schema, keys, name=name)
+        self.tables.append(table)
+        return table
+
+    def multi_table(self, name: str, schema: pa.Schema, keys: list[str]) -> MultiTable:
+        table = MultiTable.open(self.io, self.versions.get(name), schema, keys, name=name)
+        self.tables.append(table)
+        return table
+
+
+@dataclass
+class StatefulSubtask:
+    """The function given to `mapInArrow`."""
+
+    context: BatchContext
+    operator: OperatorId
+    versions: dict[int, tuple[TableVersion, ...]]
+    reports: Accumulator[Reports]
+    task: OperatorTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spark_task = TaskContext.get()
+        assert spark_task is not None
+        index = spark_task.partitionId()
+        attempt = f"{self.context.batch:06}-{spark_task.taskAttemptId()}"
+        subtask = Subtask(
+            context=self.context,
+            io=table_io(self.context, self.operator, index, attempt),
+            versions={v.name: v for v in self.versions.get(index, ())},
+        )
+        counted = _Counted(batches)
+        started = time.perf_counter()
+        rows_out = 0
+        for batch in self.task.run(subtask, counted):
+            rows_out += batch.num_rows
+            yield batch
+        computed = time.perf_counter()
+        failpoint("task.before_write")
+        versions, objects, written = self._finish_tables(subtask)
+        failpoint("task.after_write")
+        report = SubtaskReport(
+            operator=self.operator,
+            subtask=index,
+            batch=self.context.batch,
+            tables=versions,
+            rows_in=counted.rows,
+            rows_out=rows_out,
+            rows_late=subtask.rows_late,
+            next_timer=subtask.next_timer,
+            new_objects=objects,
+            new_bytes=written,
+            timings={
+                "compute_ms": (computed - started - counted.waited) * 1000,
+                "alignment_ms": counted.waited * 1000,
+                "snapshot_ms": (time.perf_counter() - computed) * 1000,
+            },
+        )
+        self.reports.add({(self.operator, index): report})
+
+    def _finish_tables(self, subtask: Subtask) -> tuple[tuple[TableVersion, ...], int, int]:
+        versions: list[TableVersion] = []
+        objects = written = 0
+        for table in subtask.tables:
+            if self.context.barrier:
+                version, stats = table.finish_epoch(self.context.epoch)
+                objects, written = objects + stats.objects, written + stats.bytes
+            else:
+                version = table.finish_batch(self.context.epoch, self.context.batch)
+            versions.append(version)
+        return tuple(versions), objects, written
+
+
+def table_io(context: BatchContext, operator: OperatorId, subtask: int, attempt: str) -> TableIo:
+    """Return the way of one subtask's tables to scratch, cache and state store."""
+    return TableIo(
+        store=job_store(open_store(context.state_url), context.job),
+        scratch_dir=context.scratch_dir,
+        cache_dir=context.cache_dir,
+        cache_bytes_max=context.cache_bytes_max,
+        verify_checksums=context.verify_checksums,
+        generation=context.generation,
+        operator=operator,
+        subtask=subtask,
+        attempt=attempt,
+    )
+
+
+class _Counted:
+    """Counts rows, and the time spent waiting for them."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+        self.waited = 0.0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        started = time.perf_counter()
+        try:
+            batch = next(self._batches)
+        finally:
+            self.waited += time.perf_counter() - started
+        self.rows += batch.num_rows
+        return batch

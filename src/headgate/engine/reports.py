@@ -1,0 +1,110 @@
+"""What subtasks tell the driver: a few values per subtask, never rows.
+
+Reports travel in a Spark accumulator. A stage that reruns reports its subtasks again: entries are
+keyed by (operator, subtask) and the latest attempt wins, which is right because every attempt
+computes the same answer into files of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.accumulators import AccumulatorParam
+
+from headgate.core.checkpoint import StagedFile
+from headgate.core.errors import ErrorInfo, HeadgateError
+from headgate.core.ids import OperatorId
+from headgate.core.model import from_json, to_json
+from headgate.state.tables.version import TableVersion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ArrowTask = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+
+@dataclass(frozen=True)
+class BufferFile:
+    """Output of a sink since the last barrier, not yet staged: an Arrow IPC file in scratch."""
+
+    path: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class SubtaskReport:
+    operator: OperatorId
+    subtask: int
+    # The micro-batch it belongs to: a straggler of an aborted action must not be mistaken.
+    batch: int
+    tables: tuple[TableVersion, ...] = ()
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+    # The earliest event time (microseconds) at which the subtask has something to emit.
+    next_timer: int | None = None
+    # Sinks: what was buffered, what was staged, and which buffers that consumed.
+    buffered: tuple[BufferFile, ...] = ()
+    staged: tuple[StagedFile, ...] = ()
+    consumed: tuple[str, ...] = ()
+    new_objects: int = 0
+    new_bytes: int = 0
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+Reports = dict[tuple[OperatorId, int], SubtaskReport]
+
+
+class ReportsParam(AccumulatorParam[Reports]):
+    """A dictionary in which the later entry wins."""
+
+    def zero(self, value: Reports) -> Reports:
+        return {}
+
+    def addInPlace(self, value1: Reports, value2: Reports) -> Reports:  # noqa: N802
+        value1.update(value2)
+        return value1
+
+
+_MARK = re.compile(r"HEADGATE_ERROR(\{.*\})HEADGATE_END")
+
+
+class TaskError(Exception):
+    """Carries an `ErrorInfo` through Spark, which keeps only the text of an exception."""
+
+    def __init__(self, info: ErrorInfo) -> None:
+        super().__init__(f"HEADGATE_ERROR{to_json(info).decode()}HEADGATE_END")
+
+
+def guarded(operator: OperatorId, task: ArrowTask) -> ArrowTask:
+    """Let a deliberate error of a task reach the driver as what it is, with the operator's name."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from task(batches)
+        except HeadgateError as error:
+            info = error.info()
+            named = ErrorInfo(
+                message=info.message,
+                domain=info.domain,
+                retry=info.retry,
+                code=info.code,
+                operator=info.operator or operator,
+                detail=info.detail,
+            )
+            raise TaskError(named) from error
+
+    return run
+
+
+def task_error_in(text: str) -> ErrorInfo | None:
+    """Find the deliberate error in the text of a Spark failure."""
+    match = _MARK.search(text)
+    if match is None:
+        return None
+    found: ErrorInfo = from_json(ErrorInfo, match[1])
+    return found

@@ -1,0 +1,62 @@
+"""Phase 4 of a recovery: subtasks load their runs.
+
+The loading plan becomes the first state version; then every run is fetched and verified by the
+tasks that will need it, in parallel, so that the first micro-batch finds them on local disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headgate.core.checkpoint import LoadingPlan, SubtaskLoad
+from headgate.core.ids import OperatorId
+from headgate.engine.context import BatchContext, PipelineState
+from headgate.engine.operators.subtask import table_io
+from headgate.engine.reports import guarded
+from headgate.state.tables.version import decode_schema, version_from_state
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+def restored_state(plan: LoadingPlan) -> PipelineState:
+    """Return the state version that the plan describes."""
+    tables = {
+        (load.operator, int(load.subtask)): tuple(
+            version_from_state(state) for state in load.tables
+        )
+        for load in plan.subtasks
+        if load.tables
+    }
+    return PipelineState(tables=tables)
+
+
+@dataclass
+class _Preload:
+    context: BatchContext
+    loads: tuple[SubtaskLoad, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        for load in self.loads[task.partitionId() :: self.context.parallelism]:
+            io = table_io(self.context, load.operator, int(load.subtask), str(task.taskAttemptId()))
+            for state in load.tables:
+                schema = decode_schema(state.schema)
+                for run in state.runs:
+                    io.open_run(state.name, run, schema)
+        return iter(())
+
+
+def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> None:
+    """Fetch and verify every run of the plan; also starts the Python workers."""
+    loads = tuple(load for load in plan.subtasks if load.tables)
+    n = context.parallelism
+    rows = spark.range(0, n, 1, n)
+    task = guarded(OperatorId("restore"), _Preload(context, loads))
+    rows.mapInArrow(task, "done int").collect()

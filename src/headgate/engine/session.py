@@ -1,0 +1,51 @@
+"""The Spark session of a worker."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from headgate.core.messages import RunSettings
+
+# An empty micro-batch must still run its stateful operators (a window may be due), so the
+# optimizer may not remove a plan because its input is empty.
+_EXCLUDED_RULES = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+
+
+def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> SparkSession:
+    """Start Spark with the settings the plans rely on; the user's own come last where harmless."""
+    # Spark would otherwise pick any `python3` for its workers.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Loopback is enough for a local session, and a laptop's host name may not resolve.
+    if settings.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    defaults = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.scheduler.mode": "FAIR",
+        "spark.log.level": "ERROR",
+    }
+    required = {
+        # Subtask of a row = pmod(hash(key), parallelism): exchanges have `parallelism` partitions,
+        # and adaptive execution, which would merge them, stays off.
+        "spark.sql.shuffle.partitions": str(parallelism),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.optimizer.excludedRules": _EXCLUDED_RULES,
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        "spark.sql.ansi.enabled": "true",
+    }
+    builder = SparkSession.builder.master(settings.master).appName(app_name)
+    for key, value in (defaults | settings.spark_conf | required).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

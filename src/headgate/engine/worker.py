@@ -1,0 +1,143 @@
+"""The worker process: hosts the Spark driver of one generation of one job.
+
+`python -m headgate.engine.worker --controller HOST:PORT --job J --generation G`, with the
+generation's token in the environment. It registers, is told what to run, runs it, and ends: when
+told to, when a micro-batch fails (after saying why), or when its controller is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+import uuid
+
+from headgate.connectors.registry import connector
+from headgate.core.errors import InternalError, error_info
+from headgate.core.failpoints import failpoint
+from headgate.core.graph import SinkSpec, SourceSpec
+from headgate.core.ids import Generation, JobId, WorkerId
+from headgate.core.messages import Heartbeat, Progress, Register, Start, TaskFailed
+from headgate.engine.link import ControllerLink
+from headgate.engine.loop import WorkerLoop
+from headgate.engine.microbatch import Engine
+from headgate.engine.session import start_session
+
+TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
+START_TIMEOUT_SECONDS = 60
+
+log = logging.getLogger("headgate.worker")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the worker; the exit code is 0 only for an orderly end."""
+    parser = argparse.ArgumentParser(prog="headgate-worker", description=__doc__)
+    parser.add_argument("--controller", required=True, help="host:port of the controller")
+    parser.add_argument("--job", required=True)
+    parser.add_argument("--generation", required=True, type=int)
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    generation = Generation(arguments.generation)
+    failpoint("worker.before_register")
+    link = ControllerLink(arguments.controller)
+    link.send(
+        Register(
+            job=JobId(arguments.job),
+            generation=generation,
+            worker=WorkerId(f"worker_{uuid.uuid4().hex[:12]}"),
+            token=os.environ.get(TOKEN_VARIABLE, ""),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+        )
+    )
+    try:
+        start = link.inbox.get(timeout=START_TIMEOUT_SECONDS)
+        if not isinstance(start, Start):
+            raise InternalError(f"expected to be told what to run, got {start}")
+        run(start, link)
+    except Exception as error:
+        # The process's boundary: whatever it was, the controller is told.
+        log.exception("generation %s failed", generation)
+        link.send(TaskFailed(generation=generation, error=error_info(error)))
+        return 1
+    finally:
+        link.close()
+    return 0
+
+
+def run(start: Start, link: ControllerLink) -> None:
+    """Start Spark, restore, and run until the end."""
+    settings = start.settings
+    heart = _Heart(start, link)
+    heart.start()
+    scratch = settings.scratch_dir
+    os.makedirs(scratch, exist_ok=True)
+    begun = time.perf_counter()
+    spark = start_session(settings, parallelism=start.parallelism, app_name=f"headgate {start.job}")
+    log.info("spark started in %.1f s", time.perf_counter() - begun)
+    try:
+        engine = Engine(
+            spark=spark,
+            graph=start.graph,
+            sources={
+                o.id: connector(o.spec.connector).open_source(o.spec)
+                for o in start.graph.sources()
+                if isinstance(o.spec, SourceSpec)
+            },
+            sinks={
+                o.id: connector(o.spec.connector).open_sink(o.spec)
+                for o in start.graph.sinks()
+                if isinstance(o.spec, SinkSpec)
+            },
+        )
+        resuming = start.plan.checkpoint is not None
+        for sink in engine.sinks.values():
+            sink.check_target(start.job, resuming=resuming)
+        cache_dir = settings.cache_dir or os.path.join(scratch, "cache")
+        loop = WorkerLoop(start, engine, link, now_ms, cache_dir)
+        heart.watch(loop)
+        loop.run()
+    finally:
+        heart.stop()
+        spark.stop()
+        # Scratch is of no use to another generation.
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class _Heart:
+    """Sends heartbeats with the loop's progress, from the moment the worker is registered."""
+
+    def __init__(self, start: Start, link: ControllerLink) -> None:
+        self._start = start
+        self._link = link
+        self._loop: WorkerLoop | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def watch(self, loop: WorkerLoop) -> None:
+        self._loop = loop
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _beat(self) -> None:
+        interval = self._start.settings.heartbeat_interval_ms / 1000
+        while not self._stopped.wait(interval):
+            progress = self._loop.progress if self._loop is not None else Progress()
+            self._link.send(Heartbeat(generation=self._start.generation, progress=progress))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
