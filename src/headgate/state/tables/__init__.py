@@ -7,6 +7,8 @@ of a table), then `time_table.py`, `keyed_table.py` and `multi_table.py`.
 """
 
 from headgate.state.tables.io import TableIo, WriteStats
+from headgate.state.tables.keyed_table import KeyedTable
+from headgate.state.tables.multi_table import MultiTable
 from headgate.state.tables.time_table import TimeTable
 from headgate.state.tables.version import (
     ScratchRun,
@@ -20,6 +22,8 @@ from headgate.state.tables.version import (
 )
 
 __all__ = [
+    "KeyedTable",
+    "MultiTable",
     "ScratchRun",
     "TableIo",
     "TableVersion",

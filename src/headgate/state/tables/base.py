@@ -22,7 +22,6 @@ from headgate.core.errors import CheckpointInvalid
 from headgate.state.tables.io import TableIo, WriteStats
 from headgate.state.tables.merging import live_rows, merge_start, units
 from headgate.state.tables.rows import (
-    concat,
     conform,
     filter_mask,
     hashes,
@@ -37,8 +36,6 @@ from headgate.state.tables.version import (
     encode_schema,
 )
 
-SCRATCH_FANOUT = 4
-
 
 class StateTable(ABC):
     """One table of one subtask during one micro-batch."""
@@ -46,7 +43,6 @@ class StateTable(ABC):
     kind: ClassVar[TableKind]
     # Runs are sorted by this column.
     order: ClassVar[str]
-    fanout: ClassVar[int] = 8
 
     def __init__(
         self, io: TableIo, version: TableVersion | None, schema: pa.Schema, name: str | None
@@ -137,7 +133,7 @@ class StateTable(ABC):
         changes = self._changes()
         if changes.num_rows:
             sizes = [run.rows for run in scratch]
-            start = merge_start(sizes, changes.num_rows, fanout=SCRATCH_FANOUT)
+            start = merge_start(sizes, changes.num_rows, fanout=self._io.scratch_fanout)
             if start < len(scratch):
                 parts = [self._rows_of_scratch(run) for run in scratch[start:]]
                 changes = self._combine([*parts, changes], oldest=not runs and start == 0)
@@ -166,7 +162,7 @@ class StateTable(ABC):
             return self._finished(replace(self._version, scratch=())), stats
         groups = units(runs)
         sizes = [sum(live_rows(run) for run in group) for group in groups]
-        start = merge_start(sizes, changes.num_rows, fanout=self.fanout)
+        start = merge_start(sizes, changes.num_rows, fanout=self._io.fanout)
         # An epoch that is tried again under its number takes in what it wrote the first time,
         # so that newer runs always have the higher last epoch.
         while start > 0 and groups[start - 1][-1].last_epoch >= epoch:
@@ -209,7 +205,12 @@ class StateTable(ABC):
                 sliced.append(select(piece, filter_mask(hashes(piece), run.filters)))
             sliced.append(_between(changes, columns[-1], low, high))
             rows = self._combine(sliced, oldest=oldest) if joined else sliced[0]
-            yield from _chop(rows, self._io.run_bytes_max)
+            yield from self._pieces(rows)
+
+    def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield what is written as one run each: nothing, or all of it."""
+        if rows.num_rows:
+            yield rows
 
     def _finished(self, version: TableVersion) -> TableVersion:
         self._pending = []
@@ -242,17 +243,6 @@ def _between(
     return batch.slice(first, last - first)
 
 
-def _chop(rows: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch that came out larger than wanted: many rows share one hash or one time."""
-    pieces = max(1, rows.nbytes // bytes_max)
-    step = max(1, -(-rows.num_rows // pieces))
-    for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step)
-
-
 def joined_table(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Return the parts as one table, without copying them together."""
     return pa.Table.from_batches([part for part in parts if part.num_rows], schema=schema)
-
-
-__all__ = ["StateTable", "concat", "joined_table"]

@@ -26,7 +26,7 @@ from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state import layout
 from headgate.state.tables import mapped
-from headgate.state.tables.rows import HASH, TIME, value_range
+from headgate.state.tables.rows import hash_range, time_range
 from headgate.state.tables.version import ScratchRun, TableVersion
 
 MIB = 1 << 20
@@ -74,6 +74,10 @@ class TableIo:
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     # A larger run is written as several, cut by hash: bounds the memory of merging and loading.
     run_bytes_max: int = 128 * MIB
+    # Runs of about one size that a table has before they are joined: more of them make writing
+    # cheaper, fewer make searching cheaper.
+    fanout: int = 8
+    scratch_fanout: int = 4
     _opened: ObjectStore | None = field(default=None, repr=False)
     _written: int = field(default=0, repr=False)
 
@@ -112,8 +116,8 @@ class TableIo:
         name = f"{epoch:07}-{batch_number:07}-{self.subtask:03}-{self._unique()}.arrow"
         path = os.path.join(os.path.abspath(folder), name)
         size = mapped.write_arrow(path, batch)
-        low_hash, high_hash = value_range(batch, HASH)
-        low_time, high_time = value_range(batch, TIME)
+        low_hash, high_hash = hash_range(batch)
+        low_time, high_time = time_range(batch)
         return ScratchRun(
             path=path,
             bytes=size,
@@ -144,8 +148,8 @@ class TableIo:
         """Make one run durable and put it into the local cache."""
         started = time.perf_counter()
         data = encode_parquet(batch)
-        low_hash, high_hash = value_range(batch, HASH)
-        low_time, high_time = value_range(batch, TIME)
+        low_hash, high_hash = hash_range(batch)
+        low_time, high_time = time_range(batch)
         ref = RunRef(
             path=self.run_path(table, epoch),
             bytes=len(data),

@@ -128,12 +128,25 @@ def select(batch: pa.RecordBatch, mask: Mask | None) -> pa.RecordBatch:
     return batch.filter(pa.array(mask))
 
 
-def value_range(batch: pa.RecordBatch, name: str) -> tuple[int | None, int | None]:
-    """Return min and max of a column; (None, None) where it is absent or has a null."""
-    if name not in batch.schema.names or batch.num_rows == 0:
+def hash_range(batch: pa.RecordBatch) -> tuple[int | None, int | None]:
+    return _range(batch.column(HASH))
+
+
+def time_range(batch: pa.RecordBatch) -> tuple[int | None, int | None]:
+    """Return min and max time; (None, None) where there is no time, or a row without one.
+
+    Tombstones do not count: that they expire makes no difference.
+    """
+    if TIME not in batch.schema.names:
         return None, None
-    column = batch.column(name)
-    if column.null_count:
+    column = batch.column(TIME)
+    if DELETED in batch.schema.names:
+        column = column.filter(pc.invert(pc.fill_null(batch.column(DELETED), False)))
+    return _range(column)
+
+
+def _range(column: pa.Array) -> tuple[int | None, int | None]:
+    if column.null_count or len(column) == 0:
         return None, None
     found = pc.min_max(column)
     return found["min"].as_py(), found["max"].as_py()

@@ -6,7 +6,7 @@ opened, and one that lies wholly behind the horizon is forgotten without being r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +118,13 @@ class TimeTable(StateTable):
         if is_sorted(times(rows)):
             return rows
         return rows.take(time_order(times(rows)))
+
+    def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        # Many rows may share one time, so a slice by time can still be too large.
+        pieces = max(1, -(-rows.nbytes // (2 * self._io.run_bytes_max)))
+        step = max(1, -(-rows.num_rows // pieces))
+        for start in range(0, rows.num_rows, step):
+            yield rows.slice(start, step)
 
     def _still_needed(
         self, runs: tuple[RunRef, ...], scratch: tuple[ScratchRun, ...]

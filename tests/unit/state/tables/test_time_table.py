@@ -77,7 +77,7 @@ class Life:
         tables = []
         for subtask, version in enumerate(self.versions):
             merge = sum_by_key if self.merge else None
-            io = self.world.io(subtask=subtask, run_bytes_max=300)
+            io = self.world.io(subtask=subtask, run_bytes_max=300, fanout=3, scratch_fanout=2)
             opened = TimeTable.open(io, version, SCHEMA, merge=merge)
             opened.drop_before(self.horizon)
             tables.append(opened)
