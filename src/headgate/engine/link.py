@@ -6,6 +6,7 @@ import queue
 import socket
 import threading
 from dataclasses import dataclass
+from typing import Protocol
 
 from headgate.core.messages import ControllerMessage, WorkerMessage
 from headgate.core.model import from_json, to_json
@@ -16,6 +17,14 @@ class LinkLost:
     """The controller is gone: nobody will record what this worker does, so it must end."""
 
     reason: str
+
+
+class Link(Protocol):
+    """What the loop needs of the connection."""
+
+    inbox: queue.Queue[ControllerMessage | LinkLost]
+
+    def send(self, message: WorkerMessage) -> None: ...
 
 
 class ControllerLink:

@@ -44,7 +44,7 @@ from headgate.core.messages import (
 from headgate.core.model import JsonValue
 from headgate.engine.context import BatchContext, BatchRequest, PipelineState
 from headgate.engine.epoch import EpochLedger, Segment
-from headgate.engine.link import ControllerLink, LinkLost
+from headgate.engine.link import Link, LinkLost
 from headgate.engine.microbatch import BatchResult, Engine, discard_scratch
 from headgate.engine.pace import BatchPace
 from headgate.engine.publisher import Publisher
@@ -64,7 +64,7 @@ class WorkerLoop:
         self,
         start: Start,
         engine: Engine,
-        link: ControllerLink,
+        link: Link,
         now_ms: Callable[[], int],
         cache_dir: str,
     ) -> None:
@@ -119,16 +119,21 @@ class WorkerLoop:
         failpoint("worker.after_restore")
         self._link.send(Restored(generation=self._start.generation, timings=timings))
         self._publisher.start()
+        try:
+            self._work()
+        finally:
+            self._publisher.close()
+        self._link.send(WorkerStopped(generation=self._start.generation))
+
+    def _work(self) -> None:
         idle_seconds = 0.0
         while not self._stopping:
             if self._take_messages(idle_seconds):
                 idle_seconds = 0.0
             if self._stopping:
-                break
+                return
             worked = self._step()
             idle_seconds = 0.0 if worked else min(IDLE_POLL_SECONDS_MAX, idle_seconds * 2 + 0.01)
-        self._publisher.close()
-        self._link.send(WorkerStopped(generation=self._start.generation))
 
     def _resume(self) -> dict[str, float]:
         """Phases 4 and 5 before new input: load runs, finish publishes, rebuild damaged epochs."""

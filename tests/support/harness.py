@@ -1,0 +1,308 @@
+"""Runs a pipeline through the real worker loop and the real checkpoint protocol, in this process.
+
+A controller in miniature answers the loop's messages: it records every acknowledged checkpoint
+with `state.protocol` and tells the loop to publish. No processes and no timers, so a test says in
+micro-batches what happens when: `run(barrier_every=3, kill_at_batch=7)`. A kill drops everything
+that is not in a recorded checkpoint, as SIGKILL would; the next `run` resumes with
+`prepare_checkpoint_load`, at whatever parallelism it is given.
+
+    harness = PipelineHarness(spark, graph, tmp_path)
+    harness.run(parallelism=2, rows_per_batch=100, barrier_every=2, kill_at_batch=5)
+    harness.run(parallelism=3)          # resumes, runs to the end of the data
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headgate.connectors.base import Sink, Source
+from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Epoch, JobId, OperatorId
+from headgate.core.messages import (
+    Barrier,
+    Commit,
+    ControllerMessage,
+    EpochCutDone,
+    Progress,
+    RunSettings,
+    SinkPublished,
+    SourcesFinished,
+    Start,
+    Stop,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerMessage,
+)
+from headgate.engine.context import BatchRequest, PipelineState
+from headgate.engine.link import LinkLost
+from headgate.engine.loop import WorkerLoop
+from headgate.engine.microbatch import BatchResult, Engine
+from headgate.state.backend import LoadPrepared, StateBackend
+from headgate.state.facts import CheckpointFacts
+from headgate.state.protocol import (
+    AlreadyRecorded,
+    Recorded,
+    claim_generation,
+    write_checkpoint,
+    write_committed,
+)
+from headgate.state.stores import job_store, open_store
+
+JOB = JobId("job_test")
+
+
+class Killed(BaseException):
+    """Not an Exception, so nothing on the way can swallow it: the process is gone."""
+
+
+@dataclass
+class Outcome:
+    """How a run ended, and what it did."""
+
+    finished: bool
+    killed: bool
+    batches: int
+    recorded: Epoch
+    progress: Progress
+    failures: list[TaskFailed] = field(default_factory=list)
+
+
+class PipelineHarness:
+    """One job, over any number of runs (generations)."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        graph: PipelineGraph,
+        root: Path,
+        *,
+        sources: dict[OperatorId, Source] | None = None,
+        sinks: dict[OperatorId, Sink] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.graph = graph
+        self.root = root
+        self.state_url = str(root / "state")
+        self.store = job_store(open_store(self.state_url), JOB)
+        self._sources = sources
+        self._sinks = sinks
+
+    def run(
+        self,
+        *,
+        parallelism: int = 2,
+        rows_per_batch: int = 1_000_000,
+        barrier_every: int | None = None,
+        kill_at_batch: int | None = None,
+        stop_at_batch: int | None = None,
+        now_ms: int = 1_700_000_000_000,
+    ) -> Outcome:
+        """Run one generation.
+
+        `barrier_every=k`: a checkpoint every k micro-batches. `kill_at_batch=n`: dies when the n-th
+        micro-batch has run, before its result is taken over. `stop_at_batch=n`: a final checkpoint
+        after n micro-batches and a clean stop. Without either it runs to the end of the data.
+        """
+        prepared = StateBackend(self.store, JOB).prepare_checkpoint_load(
+            parallelism=parallelism, graph=self.graph, verify_checksums=True
+        )
+        plan = (
+            prepared.plan
+            if isinstance(prepared, LoadPrepared)
+            else LoadingPlan(job=JOB, parallelism=parallelism)
+        )
+        newest = prepared.newest
+        generation = claim_generation(
+            self.store,
+            JOB,
+            claimant=f"harness-{id(plan)}",
+            base=plan.checkpoint,
+            parallelism=parallelism,
+            now_ms=now_ms,
+        )
+        scratch = self.root / f"scratch-{generation}"
+        scratch.mkdir(parents=True)
+        start = Start(
+            job=JOB,
+            generation=generation,
+            parallelism=parallelism,
+            graph=self.graph,
+            plan=plan,
+            settings=RunSettings(
+                state_url=self.state_url, scratch_dir=str(scratch), max_batch_rows=rows_per_batch
+            ),
+        )
+        link = _MiniController(self, start, newest)
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
+        engine = _Engine(self.spark, self.graph, self._open_sources(), self._open_sinks())
+        engine.plan_faults(link, barrier_every, kill_at_batch, stop_at_batch)
+        loop = WorkerLoop(start, engine, link, lambda: now_ms, str(scratch / "cache"))
+        killed = False
+        try:
+            loop.run()
+        except Killed:
+            killed = True
+        shutil.rmtree(scratch)
+        return Outcome(
+            finished=link.finished,
+            killed=killed,
+            batches=engine.batches,
+            recorded=link.recorded,
+            progress=loop.progress,
+            failures=link.failures,
+        )
+
+    def _open_sources(self) -> dict[OperatorId, Source]:
+        if self._sources is not None:
+            return self._sources
+        from headgate.connectors.registry import connector
+
+        specs: list[tuple[OperatorId, Any]] = [(o.id, o.spec) for o in self.graph.sources()]
+        return {i: connector(s.connector).open_source(s) for i, s in specs}
+
+    def _open_sinks(self) -> dict[OperatorId, Sink]:
+        if self._sinks is not None:
+            return self._sinks
+        from headgate.connectors.registry import connector
+
+        specs: list[tuple[OperatorId, Any]] = [(o.id, o.spec) for o in self.graph.sinks()]
+        return {i: connector(s.connector).open_sink(s) for i, s in specs}
+
+
+class _Engine(Engine):
+    """Counts micro-batches and lets barriers and faults happen between them."""
+
+    def plan_faults(
+        self,
+        link: _MiniController,
+        barrier_every: int | None,
+        kill_at: int | None,
+        stop_at: int | None,
+    ) -> None:
+        self.batches = 0
+        self._link = link
+        self._barrier_every = barrier_every
+        self._kill_at = kill_at
+        self._stop_at = stop_at
+
+    def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
+        result = super().run(request, state)
+        self.batches += 1
+        if self.batches == self._kill_at:
+            raise Killed
+        if self.batches == self._stop_at:
+            self._link.trigger(then_stop=True)
+        elif self._barrier_every and self.batches % self._barrier_every == 0:
+            self._link.trigger()
+        return result
+
+
+class _MiniController:
+    """Stands at the other end of the link."""
+
+    def __init__(
+        self, harness: PipelineHarness, start: Start, newest: CheckpointRef | None
+    ) -> None:
+        self.inbox: queue.Queue[ControllerMessage | LinkLost] = queue.Queue()
+        self.finished = False
+        self.failures: list[TaskFailed] = []
+        self._harness = harness
+        self._start = start
+        self._parent = start.plan.checkpoint
+        self._replayed = tuple(r.epoch for r in start.plan.replays)
+        self._newest = newest
+        self.recorded = newest.epoch if newest else Epoch(0)
+        self._in_flight: Epoch | None = None
+        self._then_stop = False
+        self._acks: dict[tuple[OperatorId, int], SubtaskAcked] = {}
+        self._publishing: set[OperatorId] = set()
+
+    def trigger(self, *, then_stop: bool = False) -> None:
+        """Start a checkpoint, unless one is in flight."""
+        self._then_stop = self._then_stop or then_stop
+        if self._in_flight is not None:
+            return
+        self._in_flight = Epoch(self.recorded + 1)
+        self._acks = {}
+        self.inbox.put(
+            Barrier(
+                generation=self._start.generation,
+                epoch=self._in_flight,
+                attempt=1,
+                then_stop=self._then_stop,
+            )
+        )
+
+    def send(self, message: WorkerMessage) -> None:
+        if isinstance(message, SubtaskAcked):
+            self._acks[message.ack.operator, message.ack.subtask] = message
+        elif isinstance(message, EpochCutDone):
+            self._record(message)
+        elif isinstance(message, SinkPublished):
+            self._published(message)
+        elif isinstance(message, SourcesFinished):
+            self.finished = True
+            self.trigger(then_stop=True)
+        elif isinstance(message, TaskFailed):
+            self.failures.append(message)
+            self._stop()
+
+    def _record(self, message: EpochCutDone) -> None:
+        graph, parallelism = self._start.graph, self._start.parallelism
+        result = write_checkpoint(
+            self._harness.store,
+            CheckpointFacts(
+                job=JOB,
+                generation=self._start.generation,
+                epoch=message.epoch,
+                attempt=message.attempt,
+                parallelism=parallelism,
+                fingerprint=graph.fingerprint(),
+                kinds={o.id: o.spec.kind for o in graph.checkpointed()},
+                parent=self._parent,
+                replayed=self._replayed,
+                previous=self._newest,
+                cut=message.cut,
+                acks=tuple(a.ack for a in self._acks.values()),
+                created_ms=0,
+            ),
+        )
+        assert isinstance(result, Recorded | AlreadyRecorded), result
+        self._parent = self._newest = CheckpointRef(
+            generation=self._start.generation, epoch=message.epoch
+        )
+        self._replayed = ()
+        sinks = tuple(self._sink_commit(o.id, message.epoch) for o in graph.sinks())
+        self._publishing = {s.operator for s in sinks}
+        self.inbox.put(Commit(generation=self._start.generation, epoch=message.epoch, sinks=sinks))
+
+    def _sink_commit(self, sink: OperatorId, epoch: Epoch) -> SinkCommit:
+        acks = [self._acks[sink, s].ack for s in range(self._start.parallelism)]
+        return SinkCommit(
+            operator=sink,
+            epoch=epoch,
+            staged=tuple(f for a in acks for f in a.staged),
+            commit=acks[0].globals.get("commit"),
+        )
+
+    def _published(self, message: SinkPublished) -> None:
+        if message.epoch != self._in_flight:
+            return  # a publish of a recovery, before any barrier
+        self._publishing.discard(message.operator)
+        if self._publishing:
+            return
+        ref = CheckpointRef(generation=self._start.generation, epoch=message.epoch)
+        write_committed(self._harness.store, JOB, ref)
+        self.recorded, self._in_flight = message.epoch, None
+        if self._then_stop:
+            self._stop()
+
+    def _stop(self) -> None:
+        self.inbox.put(Stop(generation=self._start.generation))
