@@ -19,6 +19,7 @@ generation stop early. Nothing is lost if it is read too late: the epoch record 
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 from headgate.core.checkpoint import CheckpointRef
@@ -46,6 +47,8 @@ from headgate.state.records import (
     read,
     read_if_present,
 )
+
+_log = logging.getLogger(__name__)
 
 # More claims than this between two looks at the fence do not happen.
 _CLAIM_TRIES = 1_000
@@ -242,6 +245,9 @@ def _decided(
     try:
         found = store.get(encoded.record_path)
     except ObjectNotFound:
+        # A marker without a record: the record was lost, its place is not free.
+        if _exists(store, layout.committed_marker(facts.epoch)):
+            return Stale(reason="superseded", detail=f"epoch {facts.epoch} is already published")
         return _check_previous(store, facts)
     if found == encoded.record_data:
         return _superseded(store, facts.epoch) or AlreadyRecorded(
@@ -265,9 +271,10 @@ def _check_previous(store: ObjectStore, facts: CheckpointFacts) -> Stale | None:
     try:
         record = read(store, EpochRecord, layout.epoch_record(before), job=facts.job)
     except CheckpointInvalid as error:
-        if error.code == "missing":
+        lost = error.code == "missing"
+        if lost and not _exists(store, layout.committed_marker(before)):
             return Stale(reason="gap", detail=f"there is no record of epoch {before}")
-        # It is damaged but there, so nobody else can take its place.
+        # It is damaged but there, or lost but committed: nobody else can take its place.
         return None
     if record.ref != expected:
         return Stale(
@@ -302,7 +309,11 @@ def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
     # The marker goes after the last publish: a crash before it repeats the publish, which does no
     # harm. The other order would lose the output that a crash kept from being published.
     marker = CommittedMarker(job=job, generation=ref.generation, epoch=ref.epoch)
-    store.create(layout.committed_marker(ref.epoch), encode(marker))
+    try:
+        store.create(layout.committed_marker(ref.epoch), encode(marker))
+    except ObjectExists as error:
+        # That a marker exists is all it says; one that was damaged since says it as well.
+        _log.warning("epoch %d: the committed marker has other content: %s", ref.epoch, error)
     failpoint("checkpoint.after_marker")
 
 
