@@ -1,0 +1,219 @@
+"""The dialect: Postgres as sqlglot reads it, with the statements of streaming SQL.
+
+`CREATE TABLE` has watermarks, metadata columns and connector options, which no other dialect
+writes this way, so it is parsed here from its tokens; everything else is sqlglot's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headgate.planner import statements
+
+
+class HeadgateParser(PostgresParser):
+    """Parser of the statements that differ from Postgres."""
+
+    # `a / b` means what it means in Spark: no integer division.
+    STATEMENT_PARSERS: ClassVar = {
+        **PostgresParser.STATEMENT_PARSERS,
+        TokenType.CREATE: lambda self: self._parse_create_statement(),
+        TokenType.SET: lambda self: self._parse_set_statement(),
+    }
+
+    def _parse_set_statement(self) -> exp.Expr:
+        name = self._parse_id_var(any_token=True)
+        if name is None:
+            self.raise_error("Expected the name of a setting")
+        if not self._match(TokenType.EQ) and not self._match_text_seq("TO"):
+            self.raise_error("Expected = after the name of the setting")
+        return self.expression(statements.SetOption(this=name, expression=self._option_value()))
+
+    def _parse_create_statement(self) -> exp.Expr:
+        self._match_pair(TokenType.OR, TokenType.REPLACE)
+        temporary = bool(self._match(TokenType.TEMPORARY))
+        if self._match(TokenType.VIEW):
+            kind = "view"
+        elif self._match(TokenType.TABLE):
+            kind = "table"
+        else:
+            self.raise_error("Expected TABLE or VIEW after CREATE")
+            kind = "table"
+        self._parse_exists(not_=True)
+        name = self._parse_id_var(any_token=False) or self._parse_string_name()
+        if name is None:
+            self.raise_error(f"Expected the name of the {kind}")
+        if kind == "view":
+            return self._parse_view_tail(name)
+        return self._parse_table_tail(name, temporary)
+
+    def _parse_string_name(self) -> exp.Expr | None:
+        token = self._curr
+        if not self._match(TokenType.STRING):
+            return None
+        return exp.Identifier(this=token.text, quoted=True).update_positions(token)
+
+    def _parse_view_tail(self, name: exp.Expr | None) -> exp.Expr:
+        columns = None
+        if self._match(TokenType.L_PAREN, advance=False):
+            columns = self._parse_wrapped_csv(lambda: self._parse_id_var(any_token=True))
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expected AS and a query")
+        return self._view(name, columns)
+
+    def _view(self, name: exp.Expr | None, columns: list[exp.Expr] | None) -> exp.Expr:
+        query = self._parse_ddl_select()
+        if query is None:
+            self.raise_error("Expected a query")
+        return self.expression(
+            statements.CreateView(this=name, expressions=columns or [], query=query)
+        )
+
+    def _parse_table_tail(self, name: exp.Expr | None, temporary: bool) -> exp.Expr:
+        elements = None
+        if self._match(TokenType.L_PAREN, advance=False):
+            elements = self._parse_wrapped_csv(self._parse_table_element, optional=False)
+        options: list[exp.Expr] | None = None
+        if self._match(TokenType.WITH):
+            options = self._parse_wrapped_csv(self._parse_table_option)
+        if self._match(TokenType.ALIAS):
+            if elements or options or temporary:
+                self.raise_error("CREATE TABLE ... AS takes a query, without columns and options")
+            return self._view(name, None)
+        return self.expression(
+            statements.CreateTable(
+                this=name, expressions=elements, options=options or [], temporary=temporary
+            )
+        )
+
+    def _parse_table_element(self) -> exp.Expr | None:
+        if self._is_word("WATERMARK") and self._next.text.upper() == "FOR":
+            return self._parse_watermark()
+        if self._is_word("PRIMARY") or self._curr.token_type == TokenType.PRIMARY_KEY:
+            index = self._index
+            if self._match_primary_key() and self._match(TokenType.L_PAREN, advance=False):
+                names = self._parse_wrapped_csv(lambda: self._parse_id_var(any_token=True))
+                return self.expression(statements.TablePrimaryKey(expressions=names))
+            self._retreat(index)
+        return self._parse_table_column()
+
+    def _is_word(self, word: str) -> bool:
+        return self._curr.token_type != TokenType.IDENTIFIER and self._curr.text.upper() == word
+
+    def _match_primary_key(self) -> bool:
+        if self._match(TokenType.PRIMARY_KEY):
+            return True
+        return bool(self._match_text_seq("PRIMARY", "KEY"))
+
+    def _parse_watermark(self) -> exp.Expr:
+        start = self._curr
+        self._advance(2)
+        name = self._parse_id_var(any_token=True)
+        if name is None:
+            self.raise_error("Expected a column after WATERMARK FOR")
+        expression = None
+        if self._match(TokenType.ALIAS):
+            expression = self._parse_disjunction()
+            if expression is None:
+                self.raise_error("Expected an expression after AS")
+        return self.expression(statements.Watermark(this=name, expression=expression), start)
+
+    def _parse_table_column(self) -> exp.Expr | None:
+        name = self._parse_id_var(any_token=True)
+        if name is None:
+            self.raise_error("Expected the name of a column")
+        token = self._curr
+        kind = self._parse_types(schema=True)
+        if isinstance(kind, exp.DataType):
+            kind.update_positions(token)
+            if self._match_text_seq("UNSIGNED"):
+                kind = self._unsigned(kind)
+        column = statements.TableColumn(this=name, kind=kind)
+        while self._parse_table_column_constraint(column):
+            continue
+        return self.expression(column)
+
+    def _unsigned(self, kind: exp.DataType) -> exp.DataType:
+        unsigned = {
+            exp.DType.BIGINT: exp.DType.UBIGINT,
+            exp.DType.INT: exp.DType.UINT,
+            exp.DType.SMALLINT: exp.DType.USMALLINT,
+            exp.DType.TINYINT: exp.DType.UTINYINT,
+        }.get(kind.this)
+        if unsigned is None:
+            self.raise_error("UNSIGNED belongs to an integer type")
+            return kind
+        return exp.DataType(this=unsigned).update_positions(kind)
+
+    def _parse_table_column_constraint(self, column: statements.TableColumn) -> bool:
+        if self._match_pair(TokenType.NOT, TokenType.NULL):
+            column.set("not_null", True)
+            return True
+        if self._match(TokenType.NULL):
+            return True
+        if self._match_primary_key():
+            column.set("primary_key", True)
+            return True
+        if self._match_text_seq("METADATA"):
+            if not self._match_text_seq("FROM"):
+                self.raise_error("Expected FROM after METADATA")
+            column.set("metadata", self._parse_string())
+            if column.args.get("metadata") is None:
+                self.raise_error("Expected the metadata key as a string")
+            return True
+        if self._match_text_seq("GENERATED"):
+            self._match_text_seq("ALWAYS")
+            if not self._match(TokenType.ALIAS):
+                self.raise_error("Expected AS after GENERATED ALWAYS")
+            column.set("generated", self._parse_wrapped(self._parse_disjunction))
+            if not self._match_text_seq("STORED"):
+                self._match_text_seq("VIRTUAL")
+            return True
+        return False
+
+    def _parse_table_option(self) -> exp.Expr:
+        first = self._curr
+        if first.token_type == TokenType.R_PAREN:
+            self.raise_error("Expected an option")
+        words = [self._option_word()]
+        while self._match(TokenType.DOT):
+            words.append(self._option_word())
+        key = exp.Identifier(this=".".join(words), quoted=True).update_positions(first)
+        if not self._match(TokenType.EQ):
+            self.raise_error("Expected = after the option's name")
+        return self.expression(statements.TableOption(this=key, expression=self._option_value()))
+
+    def _option_word(self) -> str:
+        token: Token = self._curr
+        word = token.text
+        if not word or token.token_type in (TokenType.EQ, TokenType.COMMA, TokenType.R_PAREN):
+            self.raise_error("Expected the name of an option")
+        self._advance()
+        return word
+
+    def _option_value(self) -> exp.Expr:
+        value = self._parse_bitwise() or self._parse_var(any_token=True)
+        if value is None:
+            self.raise_error("Expected a value")
+            return exp.Null()
+        return value
+
+
+class Headgate(Postgres):
+    """The SQL of pipelines."""
+
+    TYPED_DIVISION = False
+
+    class Tokenizer(Postgres.Tokenizer):
+        KEYWORDS: ClassVar = {
+            **Postgres.Tokenizer.KEYWORDS,
+            # Thirty-two bits, as in Spark.
+            "FLOAT": TokenType.FLOAT,
+        }
+
+    Parser = HeadgateParser

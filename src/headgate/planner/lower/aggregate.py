@@ -1,0 +1,419 @@
+"""GROUP BY: a windowed aggregate, an updating one, or a stateless one over a windowed input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Session, Window
+from headgate.planner.errors import error_at
+from headgate.planner.functions import is_aggregate
+from headgate.planner.infer import infer_type
+from headgate.planner.lower.binding import conjuncts
+from headgate.planner.lower.context import Context, aggregating
+from headgate.planner.lower.draft import (
+    AggregateDraft,
+    Draft,
+    DraftPartial,
+    Exprs,
+    SqlDraft,
+    Types,
+    column,
+)
+from headgate.planner.lower.items import Item, output_field
+from headgate.planner.lower.partials import short_digest, split_aggregate
+from headgate.planner.lower.relation import (
+    Field,
+    Relation,
+    filtered_draft,
+    project,
+    unique_names,
+)
+from headgate.planner.spark_sql import spark_text
+from headgate.planner.windows import is_time_window, time_window, window_width_us
+
+_MUST_HAVE_WINDOW = (
+    "must have window in aggregate. Make sure you are calling one of the windowing functions "
+    "(hop, tumble, session) or using the window field of the input"
+)
+WINDOW_TYPE = "struct<start:timestamp,end:timestamp>"
+
+
+@dataclass
+class _Grouping:
+    """GROUP BY, sorted out. `keys` are by name; `by_text` finds the column of an expression."""
+
+    keys: Exprs = field(default_factory=dict)
+    by_text: dict[str, str] = field(default_factory=dict)
+    window: Window | None = None
+    window_name: str = "window"
+    # The window is a column of the input, or is computed from the row's time.
+    window_expr: exp.Expr | None = None
+
+
+def lower_aggregate(
+    context: Context, select: exp.Select, items: list[Item], relation: Relation
+) -> Relation:
+    """Return the rows of a SELECT with GROUP BY or aggregates."""
+    binder = aggregating(context.binder(relation.fields))
+    group = _group_nodes(select, items, relation)
+    grouping = _grouping(relation, [(n, binder.bind(n)) for n in group], select)
+    bound = [(item.name, binder.bind(item.node)) for item in items]
+    having = select.args.get("having")
+    conditions = conjuncts(binder.bind(having.this)) if having else []
+    calls = _calls([e for _, e in bound] + conditions, context.udafs())
+    draft, outputs = _operator(context, relation, grouping, calls)
+    base = Relation(draft=draft, fields=_window_fields(grouping), window=grouping.window)
+    rewriter = _Rewriter(grouping, outputs, context.udafs())
+    fields = [output_field(name, rewriter.rewrite(e), base) for name, e in bound]
+    result = base.filtered(rewriter.rewrite(c) for c in conditions)
+    return project(result, fields)
+
+
+def _window_fields(grouping: _Grouping) -> tuple[Field, ...]:
+    if grouping.window is None:
+        return ()
+    name = grouping.window_name
+    return (Field(name=name, expr=column(name), is_window=True),)
+
+
+# ---- GROUP BY --------------------------------------------------------------------------------
+
+
+def _group_nodes(select: exp.Select, items: list[Item], relation: Relation) -> list[exp.Expr]:
+    """Return the expressions of GROUP BY, with ordinals and aliases replaced by what they name."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    for key in ("grouping_sets", "cube", "rollup", "all", "totals"):
+        if group.args.get(key):
+            raise error_at(group, f"GROUP BY {key.replace('_', ' ').upper()} is not supported")
+    names = {f.name.lower() for f in relation.fields}
+    result = []
+    for node in group.expressions:
+        if isinstance(node, exp.Literal) and node.is_int:
+            position = int(node.this)
+            if not 1 <= position <= len(items):
+                raise error_at(node, f"GROUP BY position {position} is not in the SELECT list")
+            result.append(items[position - 1].node)
+        elif isinstance(node, exp.Column) and not node.table and node.name.lower() not in names:
+            result.append(_alias(node, items))
+        else:
+            result.append(node)
+    return result
+
+
+def _alias(node: exp.Column, items: list[Item]) -> exp.Expr:
+    found = [i.node for i in items if i.name.lower() == node.name.lower()]
+    # An unknown name is left as it is: binding reports it with the columns there are.
+    return found[0] if found else node
+
+
+def _grouping(
+    relation: Relation, group: list[tuple[exp.Expr, exp.Expr]], select: exp.Select
+) -> _Grouping:
+    grouping = _Grouping()
+    window_field = relation.window_field()
+    plain: list[exp.Expr] = []
+    for node, bound in group:
+        if is_time_window(bound):
+            _invoke_window(grouping, relation, node, time_window(bound))
+        elif window_field is not None and bound == window_field.expr:
+            grouping.window, grouping.window_expr = relation.window, bound
+        elif isinstance(bound, exp.Literal | exp.Null):
+            raise error_at(node, "GROUP BY a constant is not supported")
+        else:
+            plain.append(bound)
+    if relation.window is not None and grouping.window is None:
+        raise error_at(select.args.get("group") or select, _MUST_HAVE_WINDOW)
+    _name_keys(grouping, plain)
+    return grouping
+
+
+def _invoke_window(grouping: _Grouping, relation: Relation, node: exp.Expr, window: Window) -> None:
+    if grouping.window is not None:
+        raise error_at(node, "do not support 2 window expressions in group by")
+    if relation.window is None:
+        if relation.updating:
+            raise error_at(node, "can't window an updating input")
+        grouping.window = window
+        return
+    if window != relation.window:
+        raise error_at(node, "window in group by does not match input window")
+    inner = relation.window_field()
+    if inner is not None:
+        grouping.window, grouping.window_expr = window, inner.expr
+        return
+    if isinstance(window, Session):
+        raise error_at(
+            node,
+            "can't reinvoke session window in nested aggregates. "
+            "Need to pass the window struct up from the source query.",
+        )
+    grouping.window, grouping.window_expr = window, window_of_time(window)
+
+
+def window_of_time(window: Window, table: str | None = None) -> exp.Expr:
+    """Return the window struct of a row that carries the window only by its time."""
+    width = window_width_us(window)
+    assert width is not None
+    last = spark_text(column(TIMESTAMP_COLUMN, table))
+    end = f"{last} + INTERVAL '1' MICROSECOND"
+    return exp.Anonymous(
+        this="named_struct",
+        expressions=[
+            exp.Literal.string("start"),
+            exp.maybe_parse(f"{end} - INTERVAL '{width}' MICROSECOND", dialect="spark"),
+            exp.Literal.string("end"),
+            exp.maybe_parse(end, dialect="spark"),
+        ],
+    )
+
+
+def _name_keys(grouping: _Grouping, plain: list[exp.Expr]) -> None:
+    """Name the keys after their expressions: an alias that changes must not rename the state."""
+    texts: dict[str, exp.Expr] = {}
+    for bound in plain:
+        texts.setdefault(spark_text(bound), bound)
+    wanted = [
+        e.name if isinstance(e, exp.Column) else f"k_{short_digest(t)}" for t, e in texts.items()
+    ]
+    for name, (text, expr) in zip(unique_names(wanted), texts.items(), strict=True):
+        grouping.keys[name] = expr
+        grouping.by_text[text] = name
+    if grouping.window is not None:
+        grouping.window_name = unique_names(["window"], taken=grouping.keys)[0]
+        if grouping.window_expr is not None:
+            grouping.by_text[spark_text(grouping.window_expr)] = grouping.window_name
+
+
+# ---- the aggregates --------------------------------------------------------------------------
+
+
+def _calls(nodes: list[exp.Expr], udafs: frozenset[str]) -> dict[str, exp.Expr]:
+    """Return the distinct aggregate calls by their text."""
+    calls: dict[str, exp.Expr] = {}
+
+    def visit(node: exp.Expr) -> None:
+        if isinstance(node, exp.Window):
+            raise error_at(
+                node, "OVER and GROUP BY in one SELECT: put the GROUP BY into a subquery"
+            )
+        if is_aggregate(node, udafs):
+            for child in node.walk():
+                if child is not node and _nested(child, node, udafs):
+                    raise error_at(child, "an aggregate inside an aggregate is not allowed")
+            calls.setdefault(spark_text(node), node)
+            return
+        for child in node.iter_expressions():
+            visit(child)
+
+    for node in nodes:
+        visit(node)
+    return calls
+
+
+def _nested(child: exp.Expr, call: exp.Expr, udafs: frozenset[str]) -> bool:
+    if not is_aggregate(child, udafs):
+        return False
+    # The function below its own FILTER or WITHIN GROUP is the same aggregate.
+    parent = child.parent
+    while parent is not None and isinstance(parent, exp.Filter | exp.WithinGroup):
+        if parent is call:
+            return False
+        parent = parent.parent
+    return True
+
+
+def _output_names(calls: dict[str, exp.Expr], grouping: _Grouping) -> dict[str, str]:
+    wanted = []
+    for text, call in calls.items():
+        inner = call.this if isinstance(call, exp.Filter) else call
+        if inner is call and isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
+            wanted.append("count")
+        elif inner is call and isinstance(call, exp.AggFunc) and isinstance(call.this, exp.Column):
+            wanted.append(f"{call.sql_name().lower()}_{call.this.name}")
+        else:
+            wanted.append(f"agg_{short_digest(text)}")
+    taken = [*grouping.keys, grouping.window_name]
+    return dict(zip(calls, unique_names(wanted, taken=taken), strict=True))
+
+
+def _operator(
+    context: Context, relation: Relation, grouping: _Grouping, calls: dict[str, exp.Expr]
+) -> tuple[Draft, dict[str, str]]:
+    """Return the operator, and the column of each aggregate by its text."""
+    names = _output_names(calls, grouping)
+    source = filtered_draft(relation)
+    types: Types = {n: relation.type_of(e) for n, e in grouping.keys.items()}
+    if grouping.window is not None:
+        types[grouping.window_name] = WINDOW_TYPE
+    types |= {names[t]: _result_type(c, relation.draft.types) for t, c in calls.items()}
+    if relation.window is not None:
+        return _stateless(source, grouping, calls, names, types), names
+    partials, rows, outputs = _state(source, grouping, calls, names, context.udafs())
+    draft = AggregateDraft(
+        inputs=[source.draft],
+        types=types,
+        updating=grouping.window is None,
+        window=grouping.window,
+        window_name=grouping.window_name,
+        keys=grouping.keys,
+        partials=partials,
+        rows=rows,
+        outputs=outputs,
+        ttl_ms=context.catalog.updating_ttl_ms,
+    )
+    return draft, names
+
+
+def _result_type(call: exp.Expr, types: Types) -> str | None:
+    """Return the type of an aggregate's value where a later aggregate may ask for it."""
+    inner = call.this if isinstance(call, exp.Filter) else call
+    if isinstance(inner, exp.Count):
+        return "bigint"
+    if not isinstance(inner, exp.AggFunc) or not isinstance(inner.this, exp.Expr):
+        return None
+    kind = infer_type(inner.this, types)
+    if isinstance(inner, exp.Min | exp.Max):
+        return kind
+    if isinstance(inner, exp.Sum):
+        if kind in ("tinyint", "smallint", "int", "bigint"):
+            return "bigint"
+        return "double" if kind in ("float", "double") else None
+    if isinstance(inner, exp.Avg):
+        return "double" if kind and not kind.startswith("decimal") else None
+    return None
+
+
+def _state(
+    source: Relation,
+    grouping: _Grouping,
+    calls: dict[str, exp.Expr],
+    names: dict[str, str],
+    udafs: frozenset[str],
+) -> tuple[dict[str, DraftPartial], Exprs, Exprs]:
+    """Return (partials, rows, outputs): partials if every aggregate splits, rows otherwise."""
+    types = source.draft.types
+    splits = {t: split_aggregate(c, types, updating=source.updating) for t, c in calls.items()}
+    partials: dict[str, DraftPartial] = {}
+    if grouping.window is None:
+        counted: exp.Expr = exp.Count(this=exp.Star())
+        if source.updating:
+            counted = exp.Sum(this=column(OP_COLUMN))
+        partials["_rows"] = DraftPartial(expr=counted, merge="sum")
+    outputs: Exprs = {}
+    if all(split is not None for split in splits.values()):
+        for text, split in splits.items():
+            assert split is not None
+            partials |= split.partials
+            outputs[names[text]] = split.output
+        return dict(sorted(partials.items())), {}, outputs
+    rows: Exprs = {}
+    for text, call in calls.items():
+        outputs[names[text]] = _over_rows(call, rows, udafs)
+    # An updating aggregate counts its rows by the rows it keeps.
+    return {}, dict(sorted(rows.items())), outputs
+
+
+def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:
+    """Return the aggregate over kept columns, and add what it needs to `rows`."""
+    result = call.copy()
+
+    def keep(node: exp.Expr) -> exp.Expr:
+        name = f"v_{node.name}" if isinstance(node, exp.Column) else None
+        name = name or f"v_{short_digest(spark_text(node))}"
+        rows[name] = node.copy()
+        return column(name)
+
+    for node in list(result.find_all(exp.Column)):
+        node.replace(keep(node))
+    inner = result.this if isinstance(result, exp.Filter) else result
+    if isinstance(inner, exp.Anonymous) and inner.name.lower() in udafs:
+        # A user's aggregate is a function of the list of its values.
+        lists: list[exp.Expr] = [
+            exp.Anonymous(this="collect_list", expressions=[a]) for a in inner.expressions
+        ]
+        if isinstance(result, exp.Filter):
+            condition = result.expression
+            lists = [exp.Filter(this=a, expression=condition.copy()) for a in lists]
+        return exp.Anonymous(this=inner.name, expressions=lists)
+    return result
+
+
+def _stateless(
+    source: Relation,
+    grouping: _Grouping,
+    calls: dict[str, exp.Expr],
+    names: dict[str, str],
+    types: Types,
+) -> SqlDraft:
+    """Return the aggregate of a windowed input: the whole window is there, so no state is kept."""
+    assert grouping.window_expr is not None
+    columns: Exprs = {n: qualified(e) for n, e in grouping.keys.items()}
+    columns[grouping.window_name] = qualified(grouping.window_expr)
+    body = (
+        exp.select()
+        .from_("__in0")
+        .group_by(*[e.copy() for e in columns.values()], column(TIMESTAMP_COLUMN, "__in0"))
+    )
+    columns |= {names[text]: qualified(call) for text, call in calls.items()}
+    return SqlDraft(
+        inputs=[source.draft],
+        types={n: types[n] for n in columns},
+        body=body,
+        columns=columns,
+        hidden={TIMESTAMP_COLUMN: column(TIMESTAMP_COLUMN, "__in0")},
+        what="aggregate",
+    )
+
+
+def qualified(node: exp.Expr, table: str = "__in0") -> exp.Expr:
+    """Return a copy with every column named as one of the given input."""
+
+    def qualify(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Column) and not part.table:
+            return column(part.name, table)
+        return part
+
+    return node.copy().transform(qualify)
+
+
+# ---- above the aggregate ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rewriter:
+    """Replaces keys, the window and aggregates by the operator's columns."""
+
+    grouping: _Grouping
+    outputs: dict[str, str]
+    udafs: frozenset[str]
+
+    def rewrite(self, node: exp.Expr) -> exp.Expr:
+        text = spark_text(node) if not isinstance(node, exp.Identifier | exp.Var) else ""
+        if text in self.grouping.by_text:
+            return column(self.grouping.by_text[text])
+        if is_time_window(node):
+            if self.grouping.window == time_window(node):
+                return column(self.grouping.window_name)
+            raise error_at(
+                node,
+                f"time window function {node.name.lower()} is not allowed in this context. "
+                "Are you missing a GROUP BY clause?",
+            )
+        if is_aggregate(node, self.udafs):
+            return column(self.outputs[text])
+        if isinstance(node, exp.Column):
+            raise error_at(
+                node,
+                f"column '{node.name}' must appear in the GROUP BY clause "
+                "or be used in an aggregate function",
+            )
+        result = node.copy()
+        for old, new in zip(
+            list(node.iter_expressions()), list(result.iter_expressions()), strict=True
+        ):
+            new.replace(self.rewrite(old))
+        return result

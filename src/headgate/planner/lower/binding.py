@@ -1,0 +1,148 @@
+"""Names in an expression become columns of the operator below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.planner.errors import error_at
+from headgate.planner.functions import (
+    TIME_WINDOWS,
+    function_name,
+    is_aggregate,
+    is_known_function,
+)
+from headgate.planner.lower.draft import column
+from headgate.planner.lower.relation import Field
+
+_POSITION = ("line", "col", "start", "end")
+
+
+@dataclass(frozen=True)
+class Binder:
+    """Binds expressions over `fields`. The flags say what may stand in this place."""
+
+    fields: tuple[Field, ...]
+    udfs: frozenset[str] = frozenset()
+    udafs: frozenset[str] = frozenset()
+    aggregates: bool = False
+    time_windows: bool = False
+    over: bool = False
+    unnest: bool = False
+
+    def bind(self, node: exp.Expr) -> exp.Expr:
+        """Return a copy of `node` over the columns of the draft."""
+        self._check(node)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if function_name(node) == "row_time":
+            if node.expressions:
+                raise error_at(node, "row_time() takes no arguments")
+            return _at(column(TIMESTAMP_COLUMN), node)
+        result = node.copy()
+        for old, new in zip(_children(node), _children(result), strict=True):
+            bound = self.bind(old)
+            new.replace(bound)
+        return result
+
+    def _check(self, node: exp.Expr) -> None:
+        name = function_name(node)
+        if name in TIME_WINDOWS and not self.time_windows:
+            raise error_at(
+                node,
+                f"time window function {name} is not allowed in this context. "
+                "Are you missing a GROUP BY clause?",
+            )
+        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+            raise error_at(node, "a query inside an expression is not supported: write a JOIN")
+        if isinstance(node, exp.Placeholder | exp.Parameter):
+            raise error_at(node, "parameters are not supported")
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            raise error_at(node, "* is not allowed in this context")
+        if isinstance(node, exp.Explode | exp.Posexplode | exp.Inline) and not self.unnest:
+            raise error_at(node, "unnest is only supported in SELECT statements")
+        if isinstance(node, exp.Window) and not self.over:
+            raise error_at(node, "OVER is only allowed in the SELECT list")
+        if (
+            not self.aggregates
+            and not isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup)
+            and is_aggregate(node, self.udafs)
+        ):
+            raise error_at(node, "an aggregate function is not allowed in this context")
+        if isinstance(node, exp.Anonymous):
+            self._check_known(node, name)
+
+    def _check_known(self, node: exp.Expr, name: str) -> None:
+        known = (
+            name in TIME_WINDOWS
+            or name == "row_time"
+            or name in self.udfs
+            or name in self.udafs
+            or is_known_function(name)
+        )
+        if not known:
+            raise error_at(node, f"unknown function '{name}'")
+
+    def _column(self, node: exp.Column) -> exp.Expr:
+        parts = node.parts
+        if len(parts) > 1:
+            qualified = [
+                f for f in self.fields if f.table and f.table.lower() == parts[0].name.lower()
+            ]
+            found = [f for f in qualified if f.name.lower() == parts[1].name.lower()]
+            if found:
+                return self._access(self._one(found, node), parts[2:], node)
+            if qualified and not self._named(parts[0].name):
+                raise error_at(parts[1], f"column '{parts[1].name}' not found in '{parts[0].name}'")
+        found = self._named(parts[0].name)
+        if not found:
+            raise error_at(node, self._not_found(parts))
+        return self._access(self._one(found, node), parts[1:], node)
+
+    def _not_found(self, parts: list[exp.Expr]) -> str:
+        if len(parts) > 1:
+            return f"column or table '{parts[0].name}' not found"
+        available = ", ".join(dict.fromkeys(f.name for f in self.fields)) or "none"
+        return f"column '{parts[0].name}' not found (available: {available})"
+
+    def _named(self, name: str) -> list[Field]:
+        return [f for f in self.fields if f.name.lower() == name.lower()]
+
+    def _one(self, found: list[Field], node: exp.Expr) -> Field:
+        if len(found) > 1:
+            tables = ", ".join(f"{f.table}.{f.name}" for f in found if f.table)
+            hint = f" (could be {tables})" if tables else ""
+            raise error_at(node, f"column '{node.name}' is ambiguous{hint}")
+        return found[0]
+
+    def _access(self, field: Field, path: list[exp.Expr], node: exp.Expr) -> exp.Expr:
+        result: exp.Expr = field.expr.copy()
+        if not isinstance(result, exp.Column | exp.Literal | exp.Func | exp.Dot):
+            result = exp.Paren(this=result)
+        for part in path:
+            result = exp.Dot(this=result, expression=exp.to_identifier(part.name, quoted=True))
+        return _at(result, node)
+
+
+def _children(node: exp.Expr) -> list[exp.Expr]:
+    return list(node.iter_expressions())
+
+
+def _at(node: exp.Expr, origin: exp.Expr) -> exp.Expr:
+    """Give a bound node the position of what the user wrote."""
+    source = origin if origin.meta.get("start") is not None else origin.find(exp.Identifier)
+    if source is not None:
+        for key in _POSITION:
+            if key in source.meta:
+                node.meta[key] = source.meta[key]
+    return node
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Split `a AND b AND c` into its parts."""
+    inner = node.this if isinstance(node, exp.Paren) and isinstance(node.this, exp.And) else node
+    if isinstance(inner, exp.And):
+        return [*conjuncts(inner.this), *conjuncts(inner.expression)]
+    return [inner]

@@ -1,0 +1,175 @@
+"""INSERT INTO and previews: where the rows end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headgate.planner.catalog import ConnectorTable, MemoryTable
+from headgate.planner.errors import error_at
+from headgate.planner.lower.context import Context
+from headgate.planner.lower.draft import SinkDraft
+from headgate.planner.lower.query import lower_query
+from headgate.planner.lower.relation import Field, Relation, computed, unique_names
+
+PREVIEW = "preview"
+_NOT_UPDATING = (
+    "input is updating, but sink is not configured as an updating sink "
+    "(hint: use `format = 'debezium_json'`)"
+)
+
+
+def lower_insert(context: Context, insert: exp.Insert) -> None:
+    """Add the rows of an INSERT to its sink, or to its memory table."""
+    target, columns = _target(insert)
+    table = context.catalog.get(target)
+    query = insert.expression
+    if not isinstance(query, exp.Query):
+        raise error_at(target, "INSERT needs a query: INSERT INTO t SELECT ...")
+    if insert.args.get("with_") is not None:
+        query.set("with_", insert.args["with_"])
+    if isinstance(table, ConnectorTable):
+        if table.role == "lookup":
+            raise error_at(target, f"attempted to insert into lookup table '{table.name}'")
+        if table.role != "sink":
+            raise error_at(
+                target, f"attempted to insert into table '{table.name}', but it is a source"
+            )
+        _into_sink(context, lower_query(context, query), table, columns, target)
+    elif isinstance(table, MemoryTable):
+        _into_memory(lower_query(context, query), table, columns, target)
+        return
+    else:
+        raise error_at(target, f"attempted to insert into '{table.name}', but it is a view")
+
+
+def lower_preview(context: Context, query: exp.Expr) -> None:
+    """Add a bare SELECT: its rows go to the terminal or the console."""
+    relation = lower_query(context, query)
+    taken = [s.table.name for s in context.sinks]
+    name = unique_names([PREVIEW], taken=[*taken, *context.catalog.tables])[0]
+    table = ConnectorTable(
+        name=name,
+        role="sink",
+        connector=PREVIEW,
+        options={},
+        columns=(),
+        updating=relation.updating,
+    )
+    names = tuple(unique_names(f.name for f in relation.fields))
+    _add_sink(context, computed(relation, names), table, names)
+
+
+def _target(insert: exp.Insert) -> tuple[exp.Expr, list[exp.Expr]]:
+    target = insert.this
+    columns: list[exp.Expr] = []
+    if isinstance(target, exp.Schema):
+        columns = list(target.expressions)
+        target = target.this
+    if not isinstance(target, exp.Table) or target.args.get("db"):
+        raise error_at(target, "INSERT needs the name of a table")
+    return target.this, columns
+
+
+def _into_memory(
+    relation: Relation, table: MemoryTable, columns: list[exp.Expr], at: exp.Expr
+) -> None:
+    if table.relation is not None:
+        raise error_at(at, "Can only insert into a memory table once")
+    if columns:
+        raise error_at(columns[0], "an INSERT into a memory table gives all columns, by position")
+    if not table.columns:
+        table.relation = relation.aliased(None)
+        return
+    declared = tuple((c.name, c.type) for c in table.columns)
+    table.relation = _cast_by_position(relation, declared, table.name, at)
+
+
+def _into_sink(
+    context: Context,
+    relation: Relation,
+    table: ConnectorTable,
+    columns: list[exp.Expr],
+    at: exp.Expr,
+) -> None:
+    if relation.updating and not table.updating:
+        raise error_at(at, _NOT_UPDATING)
+    types = table.types()
+    if not types:
+        if columns:
+            raise error_at(columns[0], f"table '{table.name}' has no declared columns")
+        _into_inferred(context, relation, table, at)
+        return
+    declared = tuple((name, types[name]) for name in table.order)
+    if columns:
+        relation = _by_name(relation, columns, declared, at)
+    result = _cast_by_position(relation, declared, table.name, at)
+    names = tuple(name for name, _ in declared)
+    _add_sink(context, computed(result, names), table, names)
+
+
+def _into_inferred(
+    context: Context, relation: Relation, table: ConnectorTable, at: exp.Expr
+) -> None:
+    names = tuple(unique_names(f.name for f in relation.fields))
+    for sink in context.sinks:
+        if sink.table.name.lower() == table.name.lower() and sink.names != names:
+            raise error_at(at, "all inserts into a table must share the same schema")
+    _add_sink(context, computed(relation, names), table, names)
+
+
+def _cast_by_position(
+    relation: Relation, declared: tuple[tuple[str, str], ...], name: str, at: exp.Expr
+) -> Relation:
+    if len(relation.fields) != len(declared):
+        raise error_at(
+            at,
+            f"table '{name}' has {len(declared)} columns, "
+            f"but the query returns {len(relation.fields)}",
+        )
+    fields = []
+    for source, (column_name, kind) in zip(relation.fields, declared, strict=True):
+        expr = source.expr
+        if relation.type_of(expr) != kind:
+            expr = exp.Cast(this=expr.copy(), to=exp.DataType.build(kind, dialect="spark"))
+        fields.append(Field(name=column_name, expr=expr, is_window=source.is_window))
+    return replace(relation, fields=tuple(fields))
+
+
+def _by_name(
+    relation: Relation,
+    columns: list[exp.Expr],
+    declared: tuple[tuple[str, str], ...],
+    at: exp.Expr,
+) -> Relation:
+    """Order the fields as declared; a column that the INSERT leaves out is null."""
+    if len(columns) != len(relation.fields):
+        raise error_at(
+            columns[0],
+            f"{len(columns)} columns are named, but the query returns {len(relation.fields)}",
+        )
+    given: dict[str, Field] = {}
+    known = {name.lower() for name, _ in declared}
+    for node, source in zip(columns, relation.fields, strict=True):
+        if node.name.lower() not in known:
+            raise error_at(node, f"column '{node.name}' not found in the table")
+        if node.name.lower() in given:
+            raise error_at(node, f"column '{node.name}' is given twice")
+        given[node.name.lower()] = source
+    fields = [given.get(n.lower(), Field(name=n, expr=exp.Null())) for n, _ in declared]
+    return replace(relation, fields=tuple(fields))
+
+
+def _add_sink(
+    context: Context, relation: Relation, table: ConnectorTable, names: tuple[str, ...]
+) -> None:
+    context.sinks.append(
+        SinkDraft(
+            inputs=[relation.draft],
+            types=dict(relation.draft.types),
+            updating=relation.updating,
+            table=table,
+            names=names,
+        )
+    )

@@ -1,0 +1,19 @@
+"""Rules over the drafted graph, applied in this order before it is built.
+
+Each rule changes the drafts in place and keeps what the sinks receive.
+"""
+
+from __future__ import annotations
+
+from headgate.planner.lower.draft import SinkDraft
+from headgate.planner.optimize.prune_columns import prune_columns
+from headgate.planner.optimize.push_filters import push_filters
+from headgate.planner.optimize.remove_projects import remove_projects
+
+RULES = (push_filters, prune_columns, remove_projects)
+
+
+def optimize(sinks: list[SinkDraft]) -> None:
+    """Apply every rule once."""
+    for rule in RULES:
+        rule(sinks)

@@ -1,0 +1,43 @@
+"""A filter right above a source moves into it, where every reader of the source has it."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from headgate.planner.functions import is_volatile
+from headgate.planner.lower.draft import (
+    Draft,
+    ProjectDraft,
+    SinkDraft,
+    SourceDraft,
+    topological,
+)
+from headgate.planner.spark_sql import spark_text
+
+
+def push_filters(sinks: list[SinkDraft]) -> None:
+    drafts = topological(list(sinks))
+    for source in drafts:
+        if isinstance(source, SourceDraft):
+            _push(source, [d for d in drafts if source in d.inputs])
+
+
+def _push(source: SourceDraft, readers: list[Draft]) -> None:
+    projects = [r for r in readers if isinstance(r, ProjectDraft)]
+    if not projects or len(projects) != len(readers):
+        return
+    texts = [{spark_text(c) for c in p.where} for p in projects]
+    common = set.intersection(*texts)
+    physical = {c.name for c in source.table.columns}
+    for condition in projects[0].where:
+        if spark_text(condition) in common and _is_simple(condition, physical):
+            source.where.append(condition)
+    pushed = {spark_text(c) for c in source.where}
+    for project in projects:
+        project.where = [c for c in project.where if spark_text(c) not in pushed]
+
+
+def _is_simple(condition: exp.Expr, physical: set[str]) -> bool:
+    """Whether a connector could check the condition on the columns it reads."""
+    columns = {c.name for c in condition.find_all(exp.Column)}
+    return bool(columns) and columns <= physical and not is_volatile(condition)

@@ -1,0 +1,74 @@
+"""From text to graph: the statements in their order, then the rules over the drafted graph."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from headgate.core.graph import PipelineGraph
+from headgate.planner.build import build_graph
+from headgate.planner.catalog import Catalog, View
+from headgate.planner.connectors import FindConnector
+from headgate.planner.errors import SqlError, error_at
+from headgate.planner.intervals import interval_us
+from headgate.planner.lower.context import Context
+from headgate.planner.lower.from_clause import with_columns
+from headgate.planner.lower.insert import lower_insert, lower_preview
+from headgate.planner.lower.query import lower_query
+from headgate.planner.lower.sinks import merged_sinks
+from headgate.planner.optimize import optimize
+from headgate.planner.parse import parse_statements
+from headgate.planner.statements import CreateTable, CreateView, SetOption
+from headgate.planner.tables import create_table
+
+
+def plan_pipeline(
+    sql: str, *, find_connector: FindConnector, udf_source: str | None, preview: bool
+) -> PipelineGraph:
+    """Plan the pipeline of a text."""
+    context = Context(catalog=Catalog())
+    for statement in parse_statements(sql):
+        _statement(context, statement, find_connector, preview)
+    if not context.sinks:
+        raise SqlError("The provided SQL does not contain a query")
+    sinks = merged_sinks(context.sinks)
+    optimize(sinks)
+    return build_graph(sinks, udf_source, tuple(context.catalog.udfs.values()))
+
+
+def _statement(
+    context: Context, statement: exp.Expr, find_connector: FindConnector, preview: bool
+) -> None:
+    catalog = context.catalog
+    if isinstance(statement, CreateTable):
+        table = create_table(statement, find_connector, context.bind_columns)
+        catalog.add(table, statement.this)
+    elif isinstance(statement, CreateView):
+        relation = lower_query(context, statement.args["query"])
+        relation = with_columns(relation, statement.expressions)
+        catalog.add(View(name=statement.this.name, relation=relation), statement.this)
+    elif isinstance(statement, SetOption):
+        _set(catalog, statement)
+    elif isinstance(statement, exp.Insert):
+        lower_insert(context, statement)
+    elif isinstance(statement, exp.Query):
+        if not preview:
+            raise error_at(statement, "a bare SELECT is a preview: write INSERT INTO a sink")
+        lower_preview(context, statement)
+    else:
+        raise error_at(statement, f"unsupported statement {_name(statement)}")
+
+
+def _set(catalog: Catalog, statement: SetOption) -> None:
+    name = statement.this.name.lower()
+    if name != "updating_ttl":
+        raise error_at(statement.this, f"unknown setting '{name}' (known: updating_ttl)")
+    length = interval_us(statement.expression)
+    if length < 1_000:
+        raise error_at(statement.expression, "updating_ttl must be at least one millisecond")
+    catalog.updating_ttl_ms = length // 1_000
+
+
+def _name(statement: exp.Expr) -> str:
+    if isinstance(statement, exp.Command):
+        return str(statement.this).upper()
+    return type(statement).__name__.upper()
