@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from headgate.core.checkpoint import RunRef
+from headgate.core.checkpoint import HashFilter, RunRef
 from headgate.core.errors import CheckpointInvalid
 from headgate.state.tables.io import TableIo, WriteStats
 from headgate.state.tables.merging import live_rows, merge_start, units
@@ -35,6 +35,18 @@ from headgate.state.tables.version import (
     decode_schema,
     encode_schema,
 )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows in the order of a run, and which of them belong to this subtask."""
+
+    batch: pa.RecordBatch
+    filters: tuple[HashFilter, ...] = ()
+
+    def live_bytes(self) -> int:
+        share = max((each.parallelism for each in self.filters), default=1)
+        return int(self.batch.nbytes) // share
 
 
 class StateTable(ABC):
@@ -150,19 +162,19 @@ class StateTable(ABC):
         """Make the changes of the epoch durable; return a version without scratch.
 
         Writes one object with only what changed. From time to time it also takes in the newest
-        of the older runs, and rarely more than one object where these are large.
+        of the older runs, and writes more than one object only where these are large.
         """
         started = time.perf_counter()
         runs, scratch = self._still_needed(self._version.runs, self._version.scratch)
         self._version = replace(self._version, runs=runs, scratch=scratch)
-        parts = [self._rows_of_scratch(run) for run in scratch]
-        changes = self._combine([*parts, *self._pending], oldest=not runs)
+        changes = self._epoch_changes()
         stats = WriteStats(snapshot_ms=(time.perf_counter() - started) * 1000)
-        if changes.num_rows == 0:
+        rows = sum(part.batch.num_rows for part in changes)
+        if rows == 0:
             return self._finished(replace(self._version, scratch=())), stats
         groups = units(runs)
         sizes = [sum(live_rows(run) for run in group) for group in groups]
-        start = merge_start(sizes, changes.num_rows, fanout=self._io.fanout)
+        start = merge_start(sizes, rows, fanout=self._io.fanout)
         # An epoch that is tried again under its number takes in what it wrote the first time,
         # so that newer runs always have the higher last epoch.
         while start > 0 and groups[start - 1][-1].last_epoch >= epoch:
@@ -173,39 +185,55 @@ class StateTable(ABC):
         version = replace(self._version, runs=(*kept, *written), scratch=())
         return self._finished(version), stats + write_stats
 
+    def _epoch_changes(self) -> list[Part]:
+        """Return the changes since the last barrier, oldest first; joined, unless they are many."""
+        parts = [Part(self._rows_of_scratch(run)) for run in self._version.scratch]
+        changes = self._changes()
+        if changes.num_rows:
+            parts.append(Part(changes))
+        if sum(part.batch.nbytes for part in parts) > self._io.run_bytes_max:
+            return parts
+        rows = self._combine([part.batch for part in parts], oldest=not self._version.runs)
+        return [Part(rows)] if rows.num_rows else []
+
     def _write_runs(
-        self, joined: Sequence[RunRef], changes: pa.RecordBatch, *, epoch: int, oldest: bool
+        self, joined: Sequence[RunRef], changes: Sequence[Part], *, epoch: int, oldest: bool
     ) -> tuple[list[RunRef], WriteStats]:
         first_epoch = min((run.first_epoch for run in joined), default=epoch)
+        started = time.perf_counter()
         stats = WriteStats(merged_rows=sum(live_rows(run) for run in joined))
         written = []
-        for rows in self._slices(joined, changes, oldest=oldest):
+        for rows in self._slices([*self._run_parts(joined), *changes], oldest=oldest):
             ref, cost = self._io.write_run(
-                self._version.name, rows, first_epoch=min(first_epoch, epoch), epoch=epoch
+                self._version.name,
+                rows,
+                sorted_by=self.order,
+                first_epoch=min(first_epoch, epoch),
+                epoch=epoch,
             )
             written.append(ref)
             stats += cost
-        return written, stats
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        return written, replace(stats, snapshot_ms=elapsed_ms - stats.upload_ms)
 
-    def _slices(
-        self, joined: Sequence[RunRef], changes: pa.RecordBatch, *, oldest: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the runs to write, one bounded piece of the sorted order at a time."""
-        parts = [(run, self._open_run(run)) for run in joined]
-        total = changes.nbytes + sum(
-            batch.nbytes * live_rows(run) // run.rows for run, batch in parts
-        )
-        columns = [_column(batch, self.order) for _, batch in parts]
-        columns.append(_column(changes, self.order))
-        pieces = max(1, -(-total // self._io.run_bytes_max))
+    def _run_parts(self, runs: Sequence[RunRef]) -> list[Part]:
+        return [Part(self._open_run(run), run.filters) for run in runs]
+
+    def _slices(self, parts: Sequence[Part], *, oldest: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the joined rows of all parts (oldest first), a bounded piece at a time.
+
+        Each piece is a range of the sorted order, so that equal keys are always in one piece.
+        """
+        if not parts:
+            return
+        columns = [_column(part.batch, self.order) for part in parts]
+        pieces = -(-sum(part.live_bytes() for part in parts) // self._io.run_bytes_max)
         for low, high in _cuts(columns, pieces):
             sliced = []
-            for (run, batch), column in zip(parts, columns, strict=False):
-                piece = _between(batch, column, low, high)
-                sliced.append(select(piece, filter_mask(hashes(piece), run.filters)))
-            sliced.append(_between(changes, columns[-1], low, high))
-            rows = self._combine(sliced, oldest=oldest) if joined else sliced[0]
-            yield from self._pieces(rows)
+            for part, column in zip(parts, columns, strict=True):
+                piece = _between(part.batch, column, low, high)
+                sliced.append(select(piece, filter_mask(hashes(piece), part.filters)))
+            yield from self._pieces(self._combine(sliced, oldest=oldest))
 
     def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield what is written as one run each: nothing, or all of it."""

@@ -143,11 +143,11 @@ class TableIo:
     # Durable runs.
 
     def write_run(
-        self, table: str, batch: pa.RecordBatch, *, first_epoch: int, epoch: int
+        self, table: str, batch: pa.RecordBatch, *, sorted_by: str, first_epoch: int, epoch: int
     ) -> tuple[RunRef, WriteStats]:
         """Make one run durable and put it into the local cache."""
         started = time.perf_counter()
-        data = encode_parquet(batch)
+        data = encode_parquet(batch, sorted_by=sorted_by)
         low_hash, high_hash = hash_range(batch)
         low_time, high_time = time_range(batch)
         ref = RunRef(
@@ -256,8 +256,12 @@ def evict(folder: str, *, bytes_max: int, keep: str) -> None:
         excess -= size
 
 
-def encode_parquet(batch: pa.RecordBatch) -> pa.Buffer:
-    """Return the rows as a Parquet file of one row group, which any Parquet reader opens."""
+def encode_parquet(batch: pa.RecordBatch, *, sorted_by: str) -> pa.Buffer:
+    """Return the rows as a Parquet file of one row group, which any Parquet reader opens.
+
+    Dictionaries are left out: most values of a state occur once, and looking for repetitions
+    costs more than it saves. Sorted integers are stored as their differences.
+    """
     sink = pa.BufferOutputStream()
     table = pa.Table.from_batches([batch])
     pq.write_table(
@@ -266,6 +270,8 @@ def encode_parquet(batch: pa.RecordBatch) -> pa.Buffer:
         row_group_size=max(1, batch.num_rows),
         compression="zstd",
         compression_level=1,
+        use_dictionary=False,
+        column_encoding={sorted_by: "DELTA_BINARY_PACKED"},
     )
     return sink.getvalue()
 

@@ -120,11 +120,8 @@ class HashedTable(StateTable):
 
     def scan_slices(self) -> Iterator[pa.RecordBatch]:
         """Yield all live rows in pieces of bounded size; a key is never in two of them."""
-        yield from self._slices(self._version.runs, self._all_changes(), oldest=True)
-
-    def _all_changes(self) -> pa.RecordBatch:
-        parts = [self._rows_of_scratch(run) for run in self._version.scratch]
-        return self._combine([*parts, self._changes()], oldest=not self._version.runs)
+        parts = self._run_parts(self._version.runs)
+        yield from self._slices([*parts, *self._epoch_changes()], oldest=True)
 
 
 class KeyedTable(HashedTable):
@@ -145,6 +142,17 @@ class KeyedTable(HashedTable):
         Call `expire` again after every open, where the table has a time to live.
         """
         return cls(io, version, schema, key_columns, name=name)
+
+    def delete(self, keys: pa.Table | pa.RecordBatch) -> None:
+        """Put a tombstone for every key (`_hash` and the key columns)."""
+        asked = conform(keys, self.key_schema)
+        columns = {name: asked.column(name) for name in self.key_schema.names}
+        columns[DELETED] = pa.array(np.ones(asked.num_rows, np.bool_))
+        nulls = {
+            name: pa.nulls(asked.num_rows, self.schema.field(name).type)
+            for name in self.value_columns
+        }
+        self.put(pa.table({**columns, **nulls}))
 
     def lookup(self, keys: pa.Table | pa.RecordBatch) -> tuple[pa.Table, pa.BooleanArray]:
         """Return the values (all columns but hash, key and tombstone) beside the keys.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from headgate.core.checkpoint import RunRef
 
 UNITS_MAX = 24
-TIER_BASE_ROWS = 1 << 14
+TIER_BASE_ROWS = 1 << 10
 
 
 def tier(size: int, fanout: int, base: int = TIER_BASE_ROWS) -> int:

@@ -79,8 +79,8 @@ class MultiTable(HashedTable):
             codes = row_codes([found.column(name) for name in self.compared_columns])
             keep = survivors(pair_codes(codes, owner), deleted, drop_unmatched=True)
             found, owner = select(found, keep), owner[keep]
-        order = np.argsort(owner, kind="stable")
         if not is_sorted(owner):
+            order = hash_order(owner.astype(np.int32))
             found, owner = found.take(pa.array(order)), owner[order]
         names = [name for name in self.schema.names if name != DELETED]
         return pa.Table.from_batches([found]).select(names), owner
