@@ -1,0 +1,510 @@
+"""The checkpoint coordinator: when a checkpoint starts, what it waits for, when it is given up.
+
+Pure: facts in, decisions out. A checkpoint starts when its interval has elapsed, none is in flight
+(collecting, recording, committing, marking and saving all count as in flight), and no cleanup runs.
+
+Neither checkpoints nor cleanup can starve the other. A cleanup falls due only after at least one
+checkpoint has completed since the last cleanup began, and when it is due it goes before the next
+checkpoint. So between two cleanups lies a whole checkpoint, and a due cleanup waits for at most
+the checkpoint in flight. The final checkpoint of a job goes before everything.
+
+Epoch records are a log without gaps: a checkpoint that is given up is tried again under the same
+epoch with the next attempt. Only collecting may be given up. Once the record is being written it
+may exist, so from there on the checkpoint is completed or the job recovers and reads the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from headgate.controller.actions import (
+    Action,
+    MarkCommitted,
+    RecordCheckpoint,
+    RunCleanup,
+    SendToWorker,
+    WriteSavepoint,
+)
+from headgate.controller.auto_interval import auto_interval_ms, smoothed
+from headgate.controller.events import (
+    AttemptTaken,
+    CheckpointRecorded,
+    MarkerFailed,
+    MarkerWritten,
+    RecordFailed,
+    SavepointFailed,
+    SavepointWritten,
+)
+from headgate.controller.facts import Lineage, OperatorNeed
+from headgate.controller.flight import (
+    Collecting,
+    Committing,
+    Coordinator,
+    Flight,
+    Idle,
+    Marking,
+    Recording,
+    Saving,
+    is_complete,
+    missing_acks,
+    sink_commits,
+    summarize,
+)
+from headgate.controller.limits import Limits
+from headgate.controller.notes import AbortNote, Note, SavepointNote
+from headgate.core.checkpoint import CheckpointRef
+from headgate.core.errors import ErrorDomain, ErrorInfo, RetryHint
+from headgate.core.ids import Epoch, Generation
+from headgate.core.messages import Barrier, Commit, EpochCutDone, SinkPublished, SubtaskAcked
+from headgate.core.model import model
+
+
+@model
+class Frame:
+    """What the coordinator must know about the generation it works for."""
+
+    generation: Generation
+    parallelism: int
+    needs: tuple[OperatorNeed, ...]
+    limits: Limits
+    cleaning: bool = False
+    restart_cost_ms: float | None = None
+
+
+@model
+class Decided:
+    """The coordinator after an event, and what it wants done. `failure` ends the generation."""
+
+    coordinator: Coordinator
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    failure: ErrorInfo | None = None
+
+
+def begin(
+    *, lineage: Lineage, now_ms: int, limits: Limits, cost_ms: float | None = None
+) -> Coordinator:
+    """Return the coordinator of a generation that starts to run now."""
+    return Coordinator(
+        lineage=lineage,
+        last_started_ms=now_ms,
+        last_cleanup_ms=now_ms,
+        # The first checkpoint of a generation makes a cleanup due: its predecessor left garbage.
+        checkpoints_since_cleanup=max(1, limits.cleanup_every_checkpoints) - 1,
+        cost_ms=cost_ms,
+    )
+
+
+def in_flight(coordinator: Coordinator) -> bool:
+    """Whether a checkpoint has begun and not yet come to its end."""
+    return not isinstance(coordinator.phase, Idle)
+
+
+def interval_ms(coordinator: Coordinator, frame: Frame) -> int:
+    """Return the interval in force."""
+    chosen = frame.limits.checkpoint_interval_ms
+    if chosen == "auto":
+        return auto_interval_ms(
+            cost_ms=coordinator.cost_ms,
+            restart_ms=frame.restart_cost_ms,
+            recovery_time_ms=frame.limits.recovery_time_ms,
+        )
+    return chosen
+
+
+def _checkpoint_due_ms(c: Coordinator, frame: Frame) -> int:
+    if c.asked or c.savepoints or c.final_wanted:
+        return c.last_started_ms
+    return c.last_started_ms + interval_ms(c, frame)
+
+
+def _cleanup_due_ms(c: Coordinator, frame: Frame) -> int | None:
+    if c.checkpoints_since_cleanup < max(1, frame.limits.cleanup_every_checkpoints):
+        return None
+    return c.last_cleanup_ms + frame.limits.cleanup_interval_ms
+
+
+def next_deadline(c: Coordinator, frame: Frame) -> int | None:
+    """Return when `poll` must be called at the latest; None = only an event can change anything."""
+    limits = frame.limits
+    match c.phase:
+        case Idle():
+            if c.final_done or frame.cleaning:
+                return None
+            dues = [_checkpoint_due_ms(c, frame), _cleanup_due_ms(c, frame)]
+            return min(due for due in dues if due is not None)
+        case Collecting(flight=flight):
+            return flight.started_ms + limits.checkpoint_timeout_ms
+        case Committing(flight=flight, said_ms=said_ms):
+            return min(
+                flight.started_ms + limits.checkpoint_timeout_ms, said_ms + limits.commit_repeat_ms
+            )
+        case Recording() | Marking() | Saving():
+            give_up = c.phase.flight.started_ms + limits.checkpoint_timeout_ms
+            retry_at = c.phase.retry_at_ms
+            return give_up if retry_at is None else min(give_up, retry_at)
+        case _:
+            assert_never(c.phase)
+
+
+def poll(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
+    """Do what time alone makes due."""
+    if isinstance(c.phase, Idle):
+        return _start_next(c, frame, now_ms)
+    flight = c.phase.flight
+    late = now_ms >= flight.started_ms + frame.limits.checkpoint_timeout_ms
+    match c.phase:
+        case Collecting():
+            return _abort(c, c.phase, frame, now_ms) if late else Decided(coordinator=c)
+        case Saving():
+            # The checkpoint itself is safe, so a savepoint that cannot be named is not a failure.
+            return _give_up_saving(c, c.phase) if late else _retry(c, frame, now_ms)
+        case Recording() | Committing() | Marking():
+            if late:
+                return Decided(coordinator=c, failure=_too_slow(flight, c.phase.kind))
+            return _retry(c, frame, now_ms)
+        case _:
+            assert_never(c.phase)
+
+
+def _start_next(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
+    # Once the final checkpoint is done the worker reads nothing more: nothing is left to start.
+    if c.final_done or frame.cleaning:
+        return Decided(coordinator=c)
+    cleanup_due_ms = _cleanup_due_ms(c, frame)
+    if cleanup_due_ms is not None and now_ms >= cleanup_due_ms and not c.final_wanted:
+        cleaned = replace(c, last_cleanup_ms=now_ms, checkpoints_since_cleanup=0)
+        action = RunCleanup(
+            generation=frame.generation, retained_checkpoints=frame.limits.retained_checkpoints
+        )
+        return Decided(coordinator=cleaned, actions=(action,))
+    if now_ms >= _checkpoint_due_ms(c, frame):
+        return _start_checkpoint(c, frame, now_ms, attempt=1)
+    return Decided(coordinator=c)
+
+
+def _start_checkpoint(c: Coordinator, frame: Frame, now_ms: int, *, attempt: int) -> Decided:
+    carried = () if isinstance(c.phase, Idle) else c.phase.flight.savepoints
+    flight = Flight(
+        epoch=Epoch(c.lineage.last_epoch + 1),
+        attempt=attempt,
+        started_ms=now_ms,
+        final=c.final_wanted,
+        savepoints=tuple(dict.fromkeys((*carried, *c.savepoints))),
+    )
+    started = replace(
+        c, phase=Collecting(flight=flight), last_started_ms=now_ms, asked=False, savepoints=()
+    )
+    return Decided(coordinator=started, actions=(barrier(flight, frame),))
+
+
+def barrier(flight: Flight, frame: Frame) -> SendToWorker:
+    """Return the message that starts (or, for a worker that came back, repeats) the attempt."""
+    message = Barrier(
+        generation=frame.generation,
+        epoch=flight.epoch,
+        attempt=flight.attempt,
+        then_stop=flight.final,
+    )
+    return SendToWorker(generation=frame.generation, message=message)
+
+
+def _abort(c: Coordinator, phase: Collecting, frame: Frame, now_ms: int) -> Decided:
+    missing = missing_acks(phase, frame.needs, frame.parallelism)
+    waiting = ", ".join(f"{operator}/{subtask}" for operator, subtask in missing[:5])
+    reason = f"waited for {waiting or 'the cut of the epoch'}"
+    return _try_again(c, phase.flight, frame, now_ms, reason=reason, missing=len(missing))
+
+
+def on_attempt_taken(c: Coordinator, frame: Frame, event: AttemptTaken, now_ms: int) -> Decided:
+    """Somebody wrote other facts under this attempt, and they do not count: use the next one."""
+    phase = c.phase
+    if not isinstance(phase, Recording) or event.epoch != phase.flight.epoch:
+        return Decided(coordinator=c)
+    reason = "found other facts under the same attempt"
+    return _try_again(c, phase.flight, frame, now_ms, reason=reason, missing=0)
+
+
+def _try_again(
+    c: Coordinator, flight: Flight, frame: Frame, now_ms: int, *, reason: str, missing: int
+) -> Decided:
+    note = AbortNote(
+        generation=frame.generation,
+        epoch=flight.epoch,
+        attempt=flight.attempt,
+        missing=missing,
+        reason=reason,
+    )
+    aborts = c.aborts_in_row + 1
+    if aborts > frame.limits.checkpoint_aborts_max:
+        failure = ErrorInfo(
+            message=f"epoch {flight.epoch} was given up {aborts} times in a row; the last time it"
+            f" {note.reason}. Raise the checkpoint timeout if checkpoints are merely slow.",
+            code="checkpoint_aborts",
+        )
+        return Decided(coordinator=c, notes=(note,), failure=failure)
+    again = _start_checkpoint(
+        replace(c, aborts_in_row=aborts), frame, now_ms, attempt=flight.attempt + 1
+    )
+    return replace(again, notes=(note,))
+
+
+def _retry(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
+    match c.phase:
+        case Committing(said_ms=said_ms):
+            if now_ms < said_ms + frame.limits.commit_repeat_ms:
+                return Decided(coordinator=c)
+            return repeat_message(replace(c, phase=replace(c.phase, said_ms=now_ms)), frame)
+        case Recording() | Marking() | Saving():
+            if c.phase.retry_at_ms is None or now_ms < c.phase.retry_at_ms:
+                return Decided(coordinator=c)
+            again = replace(c, phase=replace(c.phase, retry_at_ms=None))
+            return Decided(coordinator=again, actions=_writes(again, frame))
+        case _:
+            return Decided(coordinator=c)
+
+
+def repeat_message(c: Coordinator, frame: Frame) -> Decided:
+    """Say again what the worker should be doing: its connection was lost, or it did not answer."""
+    match c.phase:
+        case Collecting(flight=flight):
+            return Decided(coordinator=c, actions=(barrier(flight, frame),))
+        case Committing(flight=flight, sinks=sinks):
+            commit = Commit(generation=frame.generation, epoch=flight.epoch, sinks=sinks)
+            action = SendToWorker(generation=frame.generation, message=commit)
+            return Decided(coordinator=c, actions=(action,))
+        case _:
+            return Decided(coordinator=c)
+
+
+def _writes(c: Coordinator, frame: Frame) -> tuple[Action, ...]:
+    """Return the storage writes that the phase waits for."""
+    match c.phase:
+        case Recording(flight=flight, acks=acks, cut=cut):
+            return (
+                RecordCheckpoint(
+                    generation=frame.generation,
+                    epoch=flight.epoch,
+                    attempt=flight.attempt,
+                    parallelism=frame.parallelism,
+                    lineage=c.lineage,
+                    acks=acks,
+                    cut=cut,
+                    started_ms=flight.started_ms,
+                ),
+            )
+        case Marking(flight=flight):
+            return (MarkCommitted(generation=frame.generation, epoch=flight.epoch),)
+        case Saving(flight=flight, names=names):
+            return tuple(
+                WriteSavepoint(generation=frame.generation, epoch=flight.epoch, name=name)
+                for name in names
+            )
+        case _:
+            return ()
+
+
+def _too_slow(flight: Flight, doing: str) -> ErrorInfo:
+    return ErrorInfo(
+        message=f"epoch {flight.epoch} did not get past {doing} within the checkpoint timeout",
+        domain=ErrorDomain.EXTERNAL,
+        code="checkpoint_timeout",
+    )
+
+
+# ---- what the worker says --------------------------------------------------------------------
+
+
+def on_ack(c: Coordinator, frame: Frame, message: SubtaskAcked, now_ms: int) -> Decided:
+    """Add an acknowledgement to the set. One of another generation or attempt changes nothing."""
+
+    def add(phase: Collecting) -> Collecting:
+        key = (message.ack.operator, int(message.ack.subtask))
+        # The first one counts: a repeated message says the same, a zombie's must not replace it.
+        if key not in missing_acks(phase, frame.needs, frame.parallelism):
+            return phase
+        return replace(phase, acks=(*phase.acks, message.ack))
+
+    return _collect(c, frame, message, now_ms, add)
+
+
+def on_cut(c: Coordinator, frame: Frame, message: EpochCutDone, now_ms: int) -> Decided:
+    """Take the driver's own part of the checkpoint."""
+
+    def add(phase: Collecting) -> Collecting:
+        return phase if phase.cut is not None else replace(phase, cut=message.cut)
+
+    return _collect(c, frame, message, now_ms, add)
+
+
+def _collect(
+    c: Coordinator,
+    frame: Frame,
+    message: SubtaskAcked | EpochCutDone,
+    now_ms: int,
+    add: Callable[[Collecting], Collecting],
+) -> Decided:
+    phase = c.phase
+    if (
+        not isinstance(phase, Collecting)
+        or message.generation != frame.generation
+        or message.epoch != phase.flight.epoch
+        or message.attempt != phase.flight.attempt
+    ):
+        return Decided(coordinator=c)
+    collected = add(phase)
+    if collected.cut is None or not is_complete(collected, frame.needs, frame.parallelism):
+        return Decided(coordinator=replace(c, phase=collected))
+    recording = Recording(
+        flight=replace(collected.flight, acked_ms=now_ms - collected.flight.started_ms),
+        acks=collected.acks,
+        cut=collected.cut,
+    )
+    after = replace(c, phase=recording)
+    return Decided(coordinator=after, actions=_writes(after, frame))
+
+
+def on_published(c: Coordinator, frame: Frame, message: SinkPublished) -> Decided:
+    """Note a sink's publish; when all have published, the committed marker may be written."""
+    phase = c.phase
+    if (
+        not isinstance(phase, Committing)
+        or message.generation != frame.generation
+        or message.epoch != phase.flight.epoch
+    ):
+        return Decided(coordinator=c)
+    waiting = tuple(sink for sink in phase.waiting if sink != message.operator)
+    if waiting:
+        return Decided(coordinator=replace(c, phase=replace(phase, waiting=waiting)))
+    return _mark(c, phase, frame)
+
+
+def _mark(c: Coordinator, phase: Committing, frame: Frame) -> Decided:
+    marked = replace(c, phase=Marking(flight=phase.flight, summary=phase.summary))
+    return Decided(coordinator=marked, actions=_writes(marked, frame))
+
+
+# ---- what storage says -----------------------------------------------------------------------
+
+
+def on_recorded(c: Coordinator, frame: Frame, event: CheckpointRecorded, now_ms: int) -> Decided:
+    """The checkpoint exists: everything it names may, and must, be published."""
+    phase = c.phase
+    if not isinstance(phase, Recording) or event.epoch != phase.flight.epoch:
+        return Decided(coordinator=c)
+    flight = replace(phase.flight, recorded_ms=now_ms - phase.flight.started_ms)
+    committing = Committing(
+        flight=flight,
+        sinks=sink_commits(phase, frame.needs),
+        waiting=tuple(need.operator for need in frame.needs if need.role == "sink"),
+        said_ms=now_ms,
+        summary=summarize(replace(phase, flight=flight), frame.generation),
+    )
+    ref = CheckpointRef(generation=frame.generation, epoch=flight.epoch)
+    lineage = Lineage(parent=ref, previous=ref)
+    recorded = replace(c, phase=committing, lineage=lineage, aborts_in_row=0)
+    said = repeat_message(recorded, frame)
+    if committing.waiting:
+        return said
+    # Nothing is published where there is no sink; the worker is still told that the epoch is over.
+    marked = _mark(recorded, committing, frame)
+    return replace(marked, actions=(*said.actions, *marked.actions))
+
+
+def on_record_failed(c: Coordinator, frame: Frame, event: RecordFailed, now_ms: int) -> Decided:
+    """Try the write again: only that tells whether the record exists."""
+    if not isinstance(c.phase, Recording) or event.epoch != c.phase.flight.epoch:
+        return Decided(coordinator=c)
+    return _again_later(c, c.phase, frame, event.error, now_ms)
+
+
+def on_marker_failed(c: Coordinator, frame: Frame, event: MarkerFailed, now_ms: int) -> Decided:
+    if not isinstance(c.phase, Marking) or event.epoch != c.phase.flight.epoch:
+        return Decided(coordinator=c)
+    return _again_later(c, c.phase, frame, event.error, now_ms)
+
+
+def _again_later(
+    c: Coordinator, phase: Recording | Marking | Saving, frame: Frame, error: ErrorInfo, now_ms: int
+) -> Decided:
+    if error.retry is RetryHint.NO_RETRY:
+        return Decided(coordinator=c, failure=error)
+    retry_at_ms = now_ms + frame.limits.storage_retry_ms
+    return Decided(coordinator=replace(c, phase=replace(phase, retry_at_ms=retry_at_ms)))
+
+
+def on_marked(c: Coordinator, frame: Frame, event: MarkerWritten, now_ms: int) -> Decided:
+    """The epoch is over, unless a savepoint must still be named after it."""
+    phase = c.phase
+    if not isinstance(phase, Marking) or event.epoch != phase.flight.epoch:
+        return Decided(coordinator=c)
+    duration_ms = now_ms - phase.flight.started_ms
+    note = replace(phase.summary, committed_ms=duration_ms)
+    over = replace(
+        c,
+        phase=Idle(),
+        final_done=phase.flight.final,
+        final_wanted=c.final_wanted and not phase.flight.final,
+        checkpoints_since_cleanup=c.checkpoints_since_cleanup + 1,
+        cost_ms=smoothed(c.cost_ms, duration_ms),
+    )
+    if phase.flight.savepoints:
+        saving = Saving(
+            flight=phase.flight,
+            generation=frame.generation,
+            names=phase.flight.savepoints,
+        )
+        over = replace(over, phase=saving)
+    return Decided(coordinator=over, actions=_writes(over, frame), notes=(note,))
+
+
+def on_saved(
+    c: Coordinator, frame: Frame, event: SavepointWritten | SavepointFailed, now_ms: int
+) -> Decided:
+    phase = c.phase
+    if not isinstance(phase, Saving) or event.name not in phase.names:
+        return Decided(coordinator=c)
+    if isinstance(event, SavepointFailed) and event.error.retry is not RetryHint.NO_RETRY:
+        return _again_later(c, phase, frame, event.error, now_ms)
+    failure = event.error.message if isinstance(event, SavepointFailed) else None
+    note = SavepointNote(
+        name=event.name, generation=event.generation, epoch=event.epoch, failure=failure
+    )
+    names = tuple(name for name in phase.names if name != event.name)
+    return Decided(
+        coordinator=replace(c, phase=replace(phase, names=names) if names else Idle()),
+        notes=(note,),
+    )
+
+
+def _give_up_saving(c: Coordinator, phase: Saving) -> Decided:
+    notes = tuple(
+        SavepointNote(
+            name=name,
+            generation=phase.generation,
+            epoch=phase.flight.epoch,
+            failure="storage did not take it within the checkpoint timeout; ask for it again",
+        )
+        for name in phase.names
+    )
+    return Decided(coordinator=replace(c, phase=Idle()), notes=notes)
+
+
+# ---- what people ask -------------------------------------------------------------------------
+
+
+def ask_checkpoint(c: Coordinator) -> Coordinator:
+    """A checkpoint starts as soon as nothing stands in its way."""
+    return replace(c, asked=True)
+
+
+def ask_savepoint(c: Coordinator, name: str) -> Coordinator:
+    """The next checkpoint to start is named; one already in flight may have begun before."""
+    return replace(c, savepoints=tuple(dict.fromkeys((*c.savepoints, name))))
+
+
+def ask_final(c: Coordinator) -> Coordinator:
+    """The next checkpoint to start is the last one; the worker reads nothing after it."""
+    return replace(c, final_wanted=True)

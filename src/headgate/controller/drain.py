@@ -1,0 +1,112 @@
+"""How a generation is brought to its end on purpose: final checkpoint, stop, kill.
+
+Every state that ends a worker (stopping, finishing, rescaling, restarting) goes through these
+phases and differs only in where it goes afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from headgate.controller import coordinator as rules
+from headgate.controller.actions import Action, KillWorkers, SendToWorker
+from headgate.controller.events import ActionFailed, Event, Tick, WorkerExited, WorkersKilled
+from headgate.controller.facts import JobFacts
+from headgate.controller.flight import Idle
+from headgate.controller.live import Live, advance_live, live_deadline
+from headgate.controller.notes import Note
+from headgate.core.errors import ErrorInfo
+from headgate.core.messages import Stop, TaskFailed, WorkerStopped
+from headgate.core.model import model
+
+DrainPhase = Literal["checkpoint", "worker", "kill"]
+
+
+@model
+class Drain:
+    """checkpoint: the final one is under way; worker: told to stop; kill: it, and all older."""
+
+    phase: DrainPhase
+    since_ms: int
+    # None where no worker was running.
+    live: Live | None = None
+
+
+@model
+class DrainStep:
+    facts: JobFacts
+    drain: Drain
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    # Only while the final checkpoint is under way: after it nothing can be lost any more.
+    failure: ErrorInfo | None = None
+    done: bool = False
+
+
+def drain_with_checkpoint(facts: JobFacts, live: Live, now_ms: int) -> DrainStep:
+    """Begin with the final checkpoint; one already in flight is completed before it."""
+    asked = replace(live, coordinator=rules.ask_final(live.coordinator))
+    drain = Drain(phase="checkpoint", since_ms=now_ms, live=asked)
+    return advance_drain(facts, drain, Tick(), now_ms)
+
+
+def drain_worker(facts: JobFacts, live: Live, now_ms: int, *, graceful: bool) -> DrainStep:
+    """Tell the worker to stop, without a checkpoint."""
+    stop = Stop(generation=live.generation, graceful=graceful)
+    return DrainStep(
+        facts=facts,
+        drain=Drain(phase="worker", since_ms=now_ms, live=live),
+        actions=(SendToWorker(generation=live.generation, message=stop),),
+    )
+
+
+def drain_kill(facts: JobFacts, now_ms: int) -> DrainStep:
+    """Kill at once whatever may be alive. `facts` are those of the state being entered."""
+    kill = KillWorkers(turn=facts.turn, generation=facts.generation)
+    return DrainStep(facts=facts, drain=Drain(phase="kill", since_ms=now_ms), actions=(kill,))
+
+
+def drain_deadline(facts: JobFacts, drain: Drain) -> int | None:
+    match drain.phase:
+        case "checkpoint" if drain.live is not None:
+            return live_deadline(facts, drain.live)
+        case "worker":
+            return drain.since_ms + facts.limits.stop_grace_ms
+        case _:
+            return None
+
+
+def advance_drain(facts: JobFacts, drain: Drain, event: Event, now_ms: int) -> DrainStep:
+    """Apply an event to the generation that is ending."""
+    if drain.phase == "checkpoint" and drain.live is not None:
+        return _advance_checkpoint(facts, drain, drain.live, event, now_ms)
+    if drain.phase == "worker":
+        late = now_ms >= drain.since_ms + facts.limits.stop_grace_ms
+        if late or isinstance(event, WorkerStopped | WorkerExited | TaskFailed):
+            # The process group is killed even if the worker says that it ended: its JVM may not.
+            return drain_kill(facts, now_ms)
+        return DrainStep(facts=facts, drain=drain)
+    # A worker that cannot be killed is fenced by the next generation; waiting would help nobody.
+    killed = isinstance(event, WorkersKilled | ActionFailed) and event.turn == facts.turn
+    return DrainStep(facts=facts, drain=drain, done=killed)
+
+
+def _advance_checkpoint(
+    facts: JobFacts, drain: Drain, live: Live, event: Event, now_ms: int
+) -> DrainStep:
+    advanced = advance_live(facts, live, event, now_ms)
+    step = DrainStep(
+        facts=advanced.facts,
+        drain=replace(drain, live=advanced.live),
+        actions=advanced.actions,
+        notes=advanced.notes,
+        failure=advanced.failure,
+    )
+    coordinator = advanced.live.coordinator
+    if step.failure is not None:
+        return step
+    if not (coordinator.final_done and isinstance(coordinator.phase, Idle)):
+        return step
+    stopping = drain_worker(advanced.facts, advanced.live, now_ms, graceful=True)
+    return replace(stopping, actions=(*step.actions, *stopping.actions), notes=step.notes)

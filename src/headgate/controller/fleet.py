@@ -1,0 +1,173 @@
+"""Workers as local child processes, one per generation of a job."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headgate.controller import launch
+from headgate.controller.events import Event, WorkerExited
+from headgate.controller.link import Worker, WorkerLink
+from headgate.controller.processes import kill_session
+from headgate.core.errors import ExternalError
+from headgate.core.ids import Generation, JobId
+from headgate.core.messages import ControllerMessage
+
+TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
+WORKER_MODULE = "headgate.engine.worker"
+LOG_TAIL_BYTES = 8_192
+START_TIMEOUT_SECONDS = 30.0
+
+
+@dataclass
+class _Child:
+    process: subprocess.Popen[bytes]
+    log_path: Path
+    # Set when the process is gone and its exit has been told.
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+class LocalFleet:
+    """Starts `python -m headgate.engine.worker` and notices at once when it ends.
+
+    A worker is the leader of a session of its own, so that its JVM and Python workers can be found;
+    the kernel kills it when the controller dies. All are started by one thread that lives as long
+    as the fleet: the kernel's promise is bound to the thread that started the process.
+    """
+
+    def __init__(
+        self,
+        link: WorkerLink,
+        deliver: Callable[[JobId, Event], None],
+        log_dir: Path,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", WORKER_MODULE),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._link = link
+        self._deliver = deliver
+        self._log_dir = log_dir
+        self._command = tuple(command)
+        self._environment = dict(environment or {})
+        self._lock = threading.Lock()
+        self._children: dict[Worker, _Child] = {}
+        self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._spawner = threading.Thread(target=self._spawn_loop, name="spawner", daemon=True)
+        self._spawner.start()
+
+    def start(self, job: JobId, generation: Generation, token: str) -> None:
+        """Start the worker, unless this generation was started already."""
+        with self._lock:
+            if (job, generation) in self._children:
+                return
+        self._link.expect(job, generation, token)
+        order = _Order(job, generation, token)
+        self._orders.put(order)
+        if not order.done.wait(START_TIMEOUT_SECONDS):
+            raise ExternalError("the worker process could not be started in time")
+        if order.error is not None:
+            raise ExternalError(f"the worker process could not be started: {order.error}")
+
+    def send(self, job: JobId, generation: Generation, message: ControllerMessage) -> None:
+        self._link.send(job, generation, message)
+
+    def kill(self, job: JobId, generation: Generation) -> None:
+        """Kill the workers of this generation and older ones, with everything they started."""
+        self._link.refuse(job, generation)
+        with self._lock:
+            doomed = [
+                child for (j, g), child in self._children.items() if j == job and g <= generation
+            ]
+        for child in doomed:
+            if not kill_session(child.process.pid):
+                raise ExternalError(f"process {child.process.pid} does not die")
+            child.over.wait(START_TIMEOUT_SECONDS)
+
+    def kill_all(self) -> None:
+        with self._lock:
+            workers = list(self._children)
+        for job, generation in workers:
+            self.kill(job, generation)
+
+    def close(self) -> None:
+        """Kill every worker. The fleet cannot be used afterwards."""
+        self.kill_all()
+        self._orders.put(None)
+        self._spawner.join(START_TIMEOUT_SECONDS)
+
+    def log_path(self, job: JobId, generation: Generation) -> Path:
+        """Return where the worker's output goes."""
+        return self._log_dir / job / f"worker-{generation}.log"
+
+    def pid(self, job: JobId, generation: Generation) -> int | None:
+        """Return the worker's process id while it runs."""
+        with self._lock:
+            child = self._children.get((job, generation))
+        return None if child is None or child.over.is_set() else child.process.pid
+
+    def _spawn_loop(self) -> None:
+        while (order := self._orders.get()) is not None:
+            try:
+                self._spawn(order)
+            except OSError as error:
+                order.error = error
+            order.done.set()
+
+    def _spawn(self, order: _Order) -> None:
+        log_path = self.log_path(order.job, order.generation)
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        worker = [
+            *self._command,
+            *("--controller", self._link.address),
+            *("--job", order.job),
+            *("--generation", str(order.generation)),
+        ]
+        launcher = [sys.executable, "-I", "-S", str(launch.__file__), str(os.getpid())]
+        with log_path.open("ab") as log_file:
+            process = subprocess.Popen(
+                [*launcher, *worker],
+                stdin=subprocess.DEVNULL,
+                stdout=log_file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **self._environment, TOKEN_VARIABLE: order.token},
+            )
+        child = _Child(process, log_path)
+        with self._lock:
+            self._children[order.job, order.generation] = child
+        threading.Thread(
+            target=self._wait, args=(order, child), name=f"wait-{process.pid}", daemon=True
+        ).start()
+
+    def _wait(self, order: _Order, child: _Child) -> None:
+        exit_code = child.process.wait()
+        # A JVM without its driver ends by itself, but nobody should have to wait for it.
+        kill_session(child.process.pid)
+        tail = _tail(child.log_path)
+        child.over.set()
+        event = WorkerExited(generation=order.generation, exit_code=exit_code, log_tail=tail)
+        self._deliver(order.job, event)
+
+
+@dataclass
+class _Order:
+    job: JobId
+    generation: Generation
+    token: str
+    done: threading.Event = field(default_factory=threading.Event)
+    error: OSError | None = None
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

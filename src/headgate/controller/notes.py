@@ -1,0 +1,88 @@
+"""What a step wants remembered in the job's history, besides the change of state itself."""
+
+from __future__ import annotations
+
+from headgate.core.ids import Epoch, Generation, OperatorId, Subtask
+from headgate.core.model import model
+
+
+@model
+class PhaseNote:
+    """One phase of one recovery: identify, prepare, restart_workers, restore, resume."""
+
+    recovery: int
+    phase: str
+    started_ms: int
+    duration_ms: float
+    detail: dict[str, float] = {}  # noqa: RUF012
+
+
+@model
+class SubtaskNote:
+    """What one subtask said about its part of a checkpoint."""
+
+    operator: OperatorId
+    subtask: Subtask
+    alignment_ms: float
+    snapshot_ms: float
+    upload_ms: float
+    new_objects: int
+    new_bytes: int
+
+
+@model
+class CheckpointNote:
+    """A checkpoint that came to its end: every sink has published."""
+
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    started_ms: int
+    # Milliseconds from the start to: all acknowledged, epoch recorded, committed.
+    acked_ms: int
+    recorded_ms: int
+    committed_ms: int
+    new_objects: int
+    new_bytes: int
+    rows_staged: int
+    final: bool
+    subtasks: tuple[SubtaskNote, ...] = ()
+
+
+@model
+class AbortNote:
+    """A checkpoint that took too long and is tried again."""
+
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    missing: int
+    reason: str
+
+
+@model
+class SavepointNote:
+    name: str
+    generation: Generation
+    epoch: Epoch
+    # None = written.
+    failure: str | None = None
+
+
+@model
+class CleanupNote:
+    objects_deleted: int = 0
+    bytes_deleted: int = 0
+    duration_ms: int = 0
+    failure: str | None = None
+
+
+@model
+class SkippedNote:
+    """A checkpoint that recovery had to set aside."""
+
+    epoch: Epoch
+    reason: str
+
+
+Note = PhaseNote | CheckpointNote | AbortNote | SavepointNote | CleanupNote | SkippedNote

@@ -1,0 +1,123 @@
+"""The pipeline's text is turned into its graph. No worker is alive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller import failure
+from headgate.controller.actions import Compile
+from headgate.controller.events import (
+    ActionFailed,
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Compiled,
+    Event,
+    GenerationClaimed,
+    LoadPrepared,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    SlotsGranted,
+    SlotsRefused,
+    StopRequested,
+    TakenUp,
+    Tick,
+    WorkerDisconnected,
+    WorkerExited,
+    WorkersKilled,
+    WorkerStarted,
+)
+from headgate.controller.facts import JobFacts
+from headgate.controller.outcome import Step, moved, refusal
+from headgate.controller.states import scheduling, stopped
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.states.failing import Failing
+    from headgate.controller.states.recovering import Recovering
+    from headgate.controller.states.scheduling import Scheduling
+    from headgate.controller.states.stopped import Stopped
+
+
+@model
+class Compiling:
+    kind: Literal["compiling"] = "compiling"
+    facts: JobFacts
+    # What a recovery has prepared; None = the load is prepared while scheduling.
+    prepared: LoadPrepared | None = None
+
+
+def enter_compiling(
+    facts: JobFacts, prepared: LoadPrepared | None, now_ms: int, *, reason: str
+) -> Step[Compiling]:
+    facts = moved(facts, now_ms)
+    return Step(
+        Compiling(facts=facts, prepared=prepared), (Compile(turn=facts.turn),), reason=reason
+    )
+
+
+def step_compiling(
+    state: Compiling, event: Event, now_ms: int
+) -> Step[Compiling | Scheduling | Stopped | Recovering | Failing]:
+    facts = state.facts
+    match event:
+        case Compiled(needs=needs):
+            return scheduling.enter_scheduling(facts, needs, state.prepared, now_ms)
+        case ActionFailed(error=error):
+            return failure.recover_or_fail(facts, error, now_ms)
+        case TakenUp():
+            return enter_compiling(facts, None, now_ms, reason="taken up again")
+        case StopRequested(mode="checkpoint"):
+            # Publishes of the last checkpoint may be missing: the load tells, so it goes on.
+            return Step(replace(state, facts=replace(facts, stop_with_checkpoint=True)))
+        case StopRequested():
+            return stopped.enter_stopped(facts, now_ms, reason="stopped while compiling")
+        case RescaleRequested(parallelism=parallelism):
+            # What was prepared is for another parallelism.
+            facts = replace(facts, parallelism=parallelism)
+            return Step(Compiling(facts=facts, prepared=None))
+        case RestartRequested(mode=mode):
+            # It is starting already; only what it starts from can change.
+            facts = replace(facts, ignore_state=facts.ignore_state or mode == "ignore_state")
+            prepared = None if facts.ignore_state else state.prepared
+            return Step(Compiling(facts=facts, prepared=prepared))
+        case CheckpointRequested() | SavepointRequested():
+            return Step(state, notes=refusal(event, state.kind, facts))
+        case (
+            Tick()
+            | LoadPrepared()
+            | SlotsGranted()
+            | SlotsRefused()
+            | GenerationClaimed()
+            | WorkerStarted()
+            | WorkersKilled()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            return Step(state)
+        case _:
+            assert_never(event)

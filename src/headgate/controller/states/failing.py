@@ -1,0 +1,105 @@
+"""The job cannot be helped: what is left of it is ended before it counts as failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller.actions import KillWorkers
+from headgate.controller.events import (
+    ActionFailed,
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Compiled,
+    Event,
+    GenerationClaimed,
+    LoadPrepared,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    SlotsGranted,
+    SlotsRefused,
+    StopRequested,
+    TakenUp,
+    Tick,
+    WorkerDisconnected,
+    WorkerExited,
+    WorkersKilled,
+    WorkerStarted,
+)
+from headgate.controller.facts import JobFacts
+from headgate.controller.outcome import Step, moved, refusal
+from headgate.controller.states import failed
+from headgate.core.errors import ErrorInfo
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.states.failed import Failed
+
+
+@model
+class Failing:
+    kind: Literal["failing"] = "failing"
+    facts: JobFacts
+    error: ErrorInfo
+
+
+def enter_failing(facts: JobFacts, error: ErrorInfo, now_ms: int) -> Step[Failing]:
+    facts = replace(moved(facts, now_ms), last_error=error)
+    kill = KillWorkers(turn=facts.turn, generation=facts.generation)
+    return Step(Failing(facts=facts, error=error), (kill,), reason=error.message)
+
+
+def step_failing(state: Failing, event: Event, now_ms: int) -> Step[Failing | Failed]:
+    facts = state.facts
+    match event:
+        case WorkersKilled() | ActionFailed():
+            # A worker that cannot be killed is fenced by the next generation, if there is one.
+            return failed.enter_failed(facts, state.error, now_ms)
+        case TakenUp():
+            again = moved(facts, now_ms)
+            kill = KillWorkers(turn=again.turn, generation=again.generation)
+            return Step(replace(state, facts=again), (kill,))
+        case RescaleRequested(parallelism=parallelism):
+            return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
+        case CheckpointRequested() | SavepointRequested():
+            return Step(state, notes=refusal(event, state.kind, facts))
+        case (
+            Tick()
+            | StopRequested()
+            | RestartRequested()
+            | Compiled()
+            | LoadPrepared()
+            | SlotsGranted()
+            | SlotsRefused()
+            | GenerationClaimed()
+            | WorkerStarted()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            return Step(state)
+        case _:
+            assert_never(event)

@@ -1,0 +1,113 @@
+"""The worker is being ended without a final checkpoint: graceful, immediate or by force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller.drain import Drain, DrainStep, advance_drain, drain_kill, drain_worker
+from headgate.controller.events import (
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Event,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    StopRequested,
+    TakenUp,
+    Tick,
+    TurnResult,
+    WorkerDisconnected,
+    WorkerExited,
+)
+from headgate.controller.facts import JobFacts, StopMode
+from headgate.controller.live import Live
+from headgate.controller.outcome import Step, moved, refusal
+from headgate.controller.states import restarting, stopped
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.states.restarting import Restarting
+    from headgate.controller.states.stopped import Stopped
+
+
+@model
+class Stopping:
+    kind: Literal["stopping"] = "stopping"
+    facts: JobFacts
+    drain: Drain
+
+
+def enter_stopping(
+    facts: JobFacts, live: Live | None, mode: StopMode, now_ms: int
+) -> Step[Stopping]:
+    """Stop as asked. Where no worker runs, or by force, there is nothing to be waited for."""
+    if live is None or mode == "force":
+        return enter_stopping_by_kill(facts, now_ms, reason=f"stop asked for: {mode}")
+    begun = drain_worker(moved(facts, now_ms), live, now_ms, graceful=mode == "graceful")
+    return _step(begun, reason=f"stop asked for: {mode}")
+
+
+def enter_stopping_by_kill(facts: JobFacts, now_ms: int, *, reason: str) -> Step[Stopping]:
+    return _step(drain_kill(moved(facts, now_ms), now_ms), reason=reason)
+
+
+def _step(step: DrainStep, *, reason: str = "") -> Step[Stopping]:
+    return Step(
+        Stopping(facts=step.facts, drain=step.drain), step.actions, reason=reason, notes=step.notes
+    )
+
+
+def step_stopping(
+    state: Stopping, event: Event, now_ms: int
+) -> Step[Stopping | Stopped | Restarting]:
+    facts, drain = state.facts, state.drain
+    match event:
+        case StopRequested(mode="immediate" | "force") if drain.phase == "worker":
+            return _step(drain_kill(facts, now_ms))
+        case RestartRequested(mode="ignore_state" as mode):
+            return restarting.enter_restarting_by_kill(facts, mode, now_ms)
+        case RestartRequested():
+            return restarting.take_over_drain(facts, drain, now_ms)
+        case RescaleRequested(parallelism=parallelism):
+            return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
+        case CheckpointRequested() | SavepointRequested():
+            return Step(state, notes=refusal(event, state.kind, facts))
+        case TakenUp():
+            return enter_stopping_by_kill(facts, now_ms, reason="taken up again")
+        case (
+            Tick()
+            | StopRequested()
+            | TurnResult()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            step = advance_drain(facts, drain, event, now_ms)
+            if step.done:
+                return stopped.enter_stopped(step.facts, now_ms, reason="worker ended")
+            return _step(step)
+        case _:
+            assert_never(event)

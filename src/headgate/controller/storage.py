@@ -1,0 +1,215 @@
+"""The actions that touch the state store, each in the words of the checkpoint protocol."""
+
+from __future__ import annotations
+
+from headgate.controller.actions import (
+    ClaimGeneration,
+    MarkCommitted,
+    PrepareLoad,
+    RecordCheckpoint,
+    RunCleanup,
+    WriteSavepoint,
+)
+from headgate.controller.claimant import for_turn, may_claim_back
+from headgate.controller.events import (
+    AttemptTaken,
+    CheckpointRecorded,
+    CheckpointSuperseded,
+    CleanupDone,
+    GenerationClaimed,
+    LoadPrepared,
+    MarkerWritten,
+    SavepointWritten,
+    SkippedCheckpoint,
+)
+from headgate.controller.facts import Lineage
+from headgate.controller.ports import JobPorts
+from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
+from headgate.core.errors import CheckpointInvalid, HeadgateError, InternalError, RetryHint
+from headgate.core.failpoints import failpoint
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Generation
+from headgate.core.ports import ObjectStore
+from headgate.state import backend, layout, protocol
+from headgate.state.facts import CheckpointFacts
+from headgate.state.log import read_epoch_record, read_log
+from headgate.state.records import GenerationRecord, read
+
+
+class Superseded(InternalError):
+    """Another controller drives the job: this one lets go of it."""
+
+    retry = RetryHint.NO_RETRY
+    code = "superseded"
+
+
+def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
+    """Phases 1 and 2 of a recovery."""
+    store, graph = ports.open_store(), ports.compile()
+    if action.ignore_state:
+        return _prepare_from_scratch(action, ports, store, graph)
+    state = backend.StateBackend(store, ports.job)
+    began_ms = ports.clock.now_ms()
+    state.identify_checkpoint()
+    identified_ms = ports.clock.now_ms()
+    found = _load(action, ports, state, graph)
+    if isinstance(found, backend.NoCheckpoint):
+        plan = LoadingPlan(job=ports.job, parallelism=action.parallelism)
+        lineage = Lineage(previous=found.newest)
+    else:
+        plan = found.plan
+        lineage = Lineage(
+            parent=found.checkpoint,
+            replayed=tuple(replay.epoch for replay in plan.replays),
+            previous=found.newest,
+        )
+    return LoadPrepared(
+        turn=action.turn,
+        plan=plan,
+        lineage=lineage,
+        skipped=tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped),
+        identify_ms=float(identified_ms - began_ms),
+        prepare_ms=float(ports.clock.now_ms() - identified_ms),
+    )
+
+
+def _load(
+    action: PrepareLoad, ports: JobPorts, state: backend.StateBackend, graph: PipelineGraph
+) -> backend.LoadPrepared | backend.NoCheckpoint:
+    return state.prepare_checkpoint_load(
+        parallelism=action.parallelism,
+        graph=graph,
+        allow_drop_state=frozenset(ports.spec.allow_drop_state),
+        allow_skip_published=ports.spec.allow_skip_published,
+    )
+
+
+def _prepare_from_scratch(
+    action: PrepareLoad, ports: JobPorts, store: ObjectStore, graph: PipelineGraph
+) -> LoadPrepared:
+    """Start from nothing, although there may be checkpoints.
+
+    Epochs go on after the newest record, because sinks recognise a repeated publish by its epoch;
+    what is recorded and not yet published is published first, where it can still be read.
+    """
+    newest = read_log(store).newest
+    previous: CheckpointRef | None = None
+    if newest is not None:
+        try:
+            previous = read_epoch_record(store, ports.job, newest).ref
+        except CheckpointInvalid:
+            previous = CheckpointRef(generation=Generation(0), epoch=newest)
+    pending: tuple[SinkCommit, ...] = ()
+    skipped: tuple[SkippedCheckpoint, ...] = ()
+    try:
+        found = _load(action, ports, backend.StateBackend(store, ports.job), graph)
+        if isinstance(found, backend.LoadPrepared):
+            pending = found.plan.pending_commits
+    except HeadgateError as error:
+        if error.code == "storage" or newest is None:
+            raise
+        # The state is unusable, which is why it is being ignored; that is kept in the history.
+        skipped = (SkippedCheckpoint(epoch=newest, reason=error.message),)
+    plan = LoadingPlan(job=ports.job, parallelism=action.parallelism, pending_commits=pending)
+    return LoadPrepared(
+        turn=action.turn, plan=plan, lineage=Lineage(previous=previous), skipped=skipped
+    )
+
+
+def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
+    """Write the fence, unless a stranger has taken the job over."""
+    store = ports.open_store()
+    highest, claimant = fence(store, ports)
+    if (
+        action.known > 0
+        and highest > action.known
+        and not may_claim_back(ours=ports.claimant, theirs=claimant)
+    ):
+        raise Superseded(
+            f"another controller ({claimant or 'unknown'}) has taken the job over with"
+            f" generation {highest}; this one lets go of it"
+        )
+    generation = protocol.claim_generation(
+        store,
+        ports.job,
+        claimant=for_turn(ports.claimant, action.turn),
+        base=action.base,
+        parallelism=action.parallelism,
+        now_ms=ports.clock.now_ms(),
+    )
+    failpoint("recovery.after_fence")
+    return GenerationClaimed(turn=action.turn, generation=generation)
+
+
+def fence(store: ObjectStore, ports: JobPorts) -> tuple[Generation, str]:
+    """Return the highest generation claimed (0 = none) and who claimed it."""
+    highest = protocol.highest_generation(store, ports.job)
+    if highest is None:
+        return Generation(0), ""
+    try:
+        path = layout.generation_record(highest)
+        return highest, read(store, GenerationRecord, path, job=ports.job).claimant
+    except CheckpointInvalid:
+        return highest, ""
+
+
+def record(
+    action: RecordCheckpoint, ports: JobPorts
+) -> CheckpointRecorded | CheckpointSuperseded | AttemptTaken:
+    """Write metadata, manifest and epoch record."""
+    store, graph = ports.open_store(), ports.compile()
+    facts = CheckpointFacts(
+        job=ports.job,
+        generation=action.generation,
+        epoch=action.epoch,
+        attempt=action.attempt,
+        parallelism=action.parallelism,
+        fingerprint=graph.fingerprint(),
+        kinds={operator.id: operator.spec.kind for operator in graph.checkpointed()},
+        parent=action.lineage.parent,
+        replayed=action.lineage.replayed,
+        previous=action.lineage.previous,
+        cut=action.cut,
+        acks=action.acks,
+        created_ms=action.started_ms,
+    )
+    outcome = protocol.write_checkpoint(store, facts)
+    if isinstance(outcome, protocol.Recorded | protocol.AlreadyRecorded):
+        return CheckpointRecorded(
+            generation=action.generation, epoch=action.epoch, attempt=action.attempt
+        )
+    if outcome.reason == "attempt_taken":
+        return AttemptTaken(
+            generation=action.generation, epoch=action.epoch, attempt=action.attempt
+        )
+    highest, claimant = fence(store, ports)
+    return CheckpointSuperseded(
+        generation=action.generation,
+        epoch=action.epoch,
+        attempt=action.attempt,
+        fence=highest,
+        claimant=claimant,
+    )
+
+
+def mark_committed(action: MarkCommitted, ports: JobPorts) -> MarkerWritten:
+    """Write the committed marker; it speaks for all epochs before it."""
+    store = ports.open_store()
+    ref = CheckpointRef(generation=action.generation, epoch=action.epoch)
+    if action.inherited:
+        ref = read_epoch_record(store, ports.job, action.epoch).ref
+    protocol.write_committed(store, ports.job, ref)
+    return MarkerWritten(generation=action.generation, epoch=action.epoch)
+
+
+def write_savepoint(action: WriteSavepoint, ports: JobPorts) -> SavepointWritten:
+    ref = CheckpointRef(generation=action.generation, epoch=action.epoch)
+    protocol.write_savepoint(
+        ports.open_store(), ports.job, action.name, ref, now_ms=ports.clock.now_ms()
+    )
+    return SavepointWritten(generation=action.generation, epoch=action.epoch, name=action.name)
+
+
+def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
+    """Delete what no retained checkpoint, savepoint or live generation can reach."""
+    return CleanupDone()
