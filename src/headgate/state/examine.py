@@ -82,6 +82,10 @@ class Examiner:
             self._verdicts[epoch] = self._examine(epoch)
         return self._verdicts[epoch]
 
+    def metadata(self, manifest: Manifest) -> dict[OperatorId, OperatorCheckpointMetadata]:
+        """Return all operators' metadata; raise `CheckpointInvalid` where one cannot be read."""
+        return {link.operator: self._metadata(manifest, link) for link in manifest.operators}
+
     def operator(self, epoch: Epoch, operator: OperatorId) -> OperatorCheckpointMetadata:
         """Return one operator's metadata; raise `CheckpointInvalid` where it cannot be read."""
         manifest = self.manifest(epoch)
@@ -174,9 +178,7 @@ class Examiner:
         manifest: Manifest | None = None
         try:
             manifest = self.manifest(epoch)
-            metadata = {
-                link.operator: self._metadata(manifest, link) for link in manifest.operators
-            }
+            metadata = self.metadata(manifest)
             self._check_runs(
                 run
                 for entry in metadata.values()
