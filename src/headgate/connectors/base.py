@@ -55,9 +55,19 @@ class Source(Protocol):
         Deterministic: the same positions give the same rows. Bad rows are handled here, as
         `bad_data` says: `fail` raises `BadDataError` inside the task, `drop` leaves them out and
         reports them through the hidden boolean column `_bad` = true on a row of nulls, which the
-        engine counts and drops. The column is present only where bad rows are possible.
+        engine counts and drops; `_bad_sample` beside it has the start of the row's text. The two
+        columns are present only where bad rows are possible.
         """
 
+
+# Hidden columns that `read` may add to the table's own.
+#
+# The row's own event time, where the connector knows one (impulse, nexmark). The engine takes it
+# where the table names no other; the column is there for every row or for none.
+EVENT_TIME_COLUMN = "_event_time"
+# True on a row of nulls that stands for a row that could not be read, and the start of its text.
+BAD_COLUMN = "_bad"
+BAD_SAMPLE_COLUMN = "_bad_sample"
 
 SourceFactory = Callable[[SourceSpec], Source]
 
@@ -92,6 +102,13 @@ class Sink(Protocol):
     """
 
     guarantee: Literal["exactly_once", "at_least_once"]
+
+    def prepare(self, df: DataFrame) -> DataFrame:
+        """Shape the rows on the JVM before they are staged; most sinks return `df` itself.
+
+        Called once per micro-batch with every column of the input, `_op` of an updating stream
+        included; must be a plan over `df` and nothing else. `stage` gets what it returns.
+        """
 
     def stage(
         self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter

@@ -1,0 +1,1 @@
+"""Takes every row and keeps none."""

@@ -1,0 +1,121 @@
+"""The filesystem sink: exactly once, because a file's name is fixed by what is in it.
+
+Each subtask stages finished files. A publish gives them their final names, which are made of job,
+sink, epoch, subtask and a number: to repeat it replaces each file by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from headgate.connectors.base import StageContext, StageWriter
+from headgate.connectors.filesystem.config import FilesystemSinkOptions
+from headgate.connectors.filesystem.partitions import partition_rows
+from headgate.connectors.filesystem.roll import FileRoller, ParquetFile, TextFile
+from headgate.connectors.formats.encode import SUFFIXES, TextEncoder
+from headgate.connectors.formats.stage import in_order
+from headgate.connectors.options import parse_options
+from headgate.connectors.target import is_temporary, open_folder
+from headgate.core.checkpoint import StagedFile
+from headgate.core.errors import UserError
+from headgate.core.failpoints import failpoint
+from headgate.core.graph import TIMESTAMP_COLUMN, SinkSpec
+from headgate.core.ids import Epoch, JobId
+from headgate.core.model import JsonValue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+class FilesystemSink:
+    """No state and no commit data: the staged files say all that a publish needs."""
+
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+
+    def __init__(self, spec: SinkSpec) -> None:
+        self._spec = spec
+        self._options = parse_options(FilesystemSinkOptions, spec.options)
+        self._encoder = TextEncoder(self._options, spec.columns)
+
+    def prepare(self, df: DataFrame) -> DataFrame:
+        from headgate.connectors.formats.debezium import prepare_for
+        from headgate.connectors.formats.prepare import drop_hidden
+
+        keep = (TIMESTAMP_COLUMN,) if self._options.time_pattern else ()
+        if self._options.format == "parquet":
+            return drop_hidden(df, keep=keep)
+        return prepare_for(df, self._options, self._spec, keep=keep)
+
+    def stage(
+        self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter
+    ) -> list[StagedFile]:
+        roller = FileRoller(
+            self._new_file,
+            writer,
+            file_bytes=self._options.file_size,
+            suffix=self._suffix(),
+            extra={"sink": context.sink},
+        )
+        for batch in batches:
+            for folder, rows in partition_rows(
+                batch, self._options.partition_fields, self._options.time_pattern
+            ):
+                roller.write(folder, rows)
+        return roller.close()
+
+    def _new_file(self) -> ParquetFile | TextFile:
+        if self._options.format == "parquet":
+            return ParquetFile(
+                self._options.parquet_compression, self._options.parquet_row_group_size
+            )
+        return TextFile(self._encoder)
+
+    def _suffix(self) -> str:
+        return self._options.filename_suffix or SUFFIXES[self._options.format]
+
+    def prepare_commit(
+        self, job: JobId, epoch: Epoch, staged: Sequence[StagedFile], state: JsonValue
+    ) -> tuple[JsonValue, JsonValue]:
+        return None, None
+
+    def publish(
+        self,
+        job: JobId,
+        epoch: Epoch,
+        staged: Sequence[StagedFile],
+        commit: JsonValue,
+        read_staged: Callable[[StagedFile], bytes],
+    ) -> None:
+        folder = open_folder(self._options.path, self._options.storage)
+        for position, (name, file) in enumerate(self.final_names(job, epoch, staged).items()):
+            if position:
+                failpoint("worker.middle_of_publish")
+            folder.write(name, read_staged(file))
+
+    def final_names(
+        self, job: JobId, epoch: Epoch, staged: Sequence[StagedFile]
+    ) -> dict[str, StagedFile]:
+        """Return the final path of every staged file: `k=v/job-sink-0000007-000-0.parquet`."""
+        prefix = f"{self._options.filename_prefix}-" if self._options.filename_prefix else ""
+        return {
+            f"{file.extra['folder']}{prefix}{job}-{file.extra['sink']}-{epoch:07}"
+            f"-{file.subtask:03}-{number}{self._suffix()}": file
+            for number, file in enumerate(in_order(staged))
+        }
+
+    def check_target(self, job: JobId, *, resuming: bool) -> None:
+        folder = open_folder(self._options.path, self._options.storage)
+        folder.check_writable()
+        for file in folder.list():
+            name = file.path.rpartition("/")[2]
+            if is_temporary(name) and f"{job}-" in name:
+                # A publish that was interrupted left it, and the publish will be repeated.
+                folder.delete(file.path)
+            elif not resuming and f"{job}-" in name:
+                raise UserError(
+                    f"'{self._options.path}' holds output of an earlier life of job {job}, for "
+                    f"example {file.path}: remove it before the job starts from the beginning",
+                    code="target",
+                )

@@ -1,0 +1,212 @@
+"""Lines of text as typed rows, parsed by Spark on the JVM.
+
+Timestamps are read as text first, because people write them in many ways; see `timestamp_sql`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampNTZType
+
+from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
+from headgate.connectors.formats.leaves import (
+    any_leaf,
+    is_timestamp,
+    map_leaves,
+    quoted,
+    struct_of,
+    timestamps_as_text,
+)
+from headgate.connectors.formats.options import SourceFormat
+from headgate.core.errors import BadDataError
+from headgate.core.graph import OP_COLUMN, Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Spark puts the text of a record that it could not read here.
+_CORRUPT = "_headgate_corrupt"
+_SAMPLE_CHARACTERS = 200
+_MARK = "headgate bad data:"
+
+
+def decode_lines(
+    spark: SparkSession,
+    lines: DataFrame,
+    *,
+    table: str,
+    columns: tuple[Column, ...],
+    options: SourceFormat,
+) -> DataFrame:
+    """Return the rows of `lines` (one column `value`; null = not UTF-8) as the table's columns.
+
+    Bad rows fail or are marked, as `Source.read` says.
+    """
+    if options.format == "raw_string" or options.json_unstructured:
+        rows = lines.selectExpr("value", "'not UTF-8' AS _reason", "value IS NULL AS _is_bad")
+        return _with_bad(rows, ["value"], table=table, options=options)
+    # What is not UTF-8 becomes a text that is no record of any format, so that it is counted.
+    texts = lines.selectExpr("coalesce(value, '\ufffd not UTF-8') AS value")
+    if options.format == "debezium_json":
+        return _decode_debezium(spark, texts, table=table, columns=columns, options=options)
+    row = struct_of(columns)
+    fields = [*timestamps_as_text(row), StructField(_CORRUPT, StringType())]  # type: ignore[misc]
+    parsed = _parse(spark, texts, StructType(fields), options)
+    values, tests = [], [f"{_CORRUPT} IS NOT NULL"]
+    for column, field in zip(columns, row, strict=True):
+        name = quoted(column.name)
+        values.append(f"{converted(name, field.dataType)} AS {name}")
+        tests += checks(name, field.dataType, nullable=column.nullable)
+    rows = parsed.selectExpr(*values, *_judged(tests))
+    return _with_bad(rows, [c.name for c in columns], table=table, options=options)
+
+
+def _judged(tests: list[str]) -> tuple[str, str]:
+    """Return SQL for `_reason` and `_is_bad`. The reason costs something: only the bad have one."""
+    bad = " OR ".join(f"({test})" for test in tests)
+    return (
+        f"IF({bad}, coalesce({_CORRUPT}, to_json(struct(*))), NULL) AS _reason",
+        f"{bad} AS _is_bad",
+    )
+
+
+def _parse(
+    spark: SparkSession, texts: DataFrame, schema: StructType, options: SourceFormat
+) -> DataFrame:
+    reader = spark.read.schema(schema).options(
+        mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT, timeZone="UTC"
+    )
+    if options.format == "csv":
+        return reader.options(header=False, sep=options.csv_delimiter, escape='"').csv(texts)
+    return reader.json(texts)
+
+
+def timestamp_sql(text: str, kind: DataType) -> str:
+    """Return SQL for the timestamp in `text`, null where it is none.
+
+    Milliseconds since 1970 as digits, or a date and time as RFC 3339 with or without a zone; what
+    names no zone is UTC. A bare time of day would mean today to Spark: it is none.
+    """
+    parsed = (
+        # A failing cast throws inside, which is slow: so the form is looked at first.
+        f"CASE WHEN {text} RLIKE '^-?[0-9]{{1,15}}$' "
+        f"THEN timestamp_millis(try_cast({text} AS BIGINT)) "
+        f"WHEN {text} RLIKE '^[0-9]{{4,6}}-' THEN try_cast({text} AS TIMESTAMP) END"
+    )
+    return f"CAST({parsed} AS TIMESTAMP_NTZ)" if isinstance(kind, TimestampNTZType) else parsed
+
+
+def converted(expr: str, kind: DataType) -> str:
+    """Return SQL for the typed value of what was parsed with its timestamps as text."""
+
+    def leaf(inner: str, leaf_kind: DataType) -> str | None:
+        return timestamp_sql(inner, leaf_kind) if is_timestamp(leaf_kind) else None
+
+    return map_leaves(expr, kind, leaf) or expr
+
+
+def checks(expr: str, kind: DataType, *, nullable: bool) -> list[str]:
+    """Return SQL tests that are true where the parsed value is not what the column promises."""
+
+    def leaf(inner: str, leaf_kind: DataType) -> str | None:
+        if not is_timestamp(leaf_kind):
+            return None
+        return f"({inner} IS NOT NULL AND {timestamp_sql(inner, leaf_kind)} IS NULL)"
+
+    test = any_leaf(expr, kind, leaf)
+    return ([] if test is None else [test]) + ([] if nullable else [f"{expr} IS NULL"])
+
+
+def _decode_debezium(
+    spark: SparkSession,
+    texts: DataFrame,
+    *,
+    table: str,
+    columns: tuple[Column, ...],
+    options: SourceFormat,
+) -> DataFrame:
+    """Unroll changes: an update is the retraction of what was and the insert of what is."""
+    row = struct_of(columns)
+    text_row = timestamps_as_text(row)
+    change = StructType(
+        [
+            StructField("before", text_row),
+            StructField("after", text_row),
+            StructField("op", StringType()),
+        ]
+    )
+    # With a schema in the message the change is wrapped into a payload.
+    schema = StructType(
+        [*change, StructField("payload", change), StructField(_CORRUPT, StringType())]
+    )
+    parsed = _parse(spark, texts, schema, options).selectExpr(
+        *(f"coalesce({name}, payload.{name}) AS {name}" for name in ("before", "after", "op")),
+        _CORRUPT,
+    )
+    tests = [
+        f"{_CORRUPT} IS NOT NULL",
+        "op IS NULL OR op NOT IN ('c', 'r', 'u', 'd')",
+        "op IN ('c', 'r', 'u') AND after IS NULL",
+        "op IN ('u', 'd') AND before IS NULL",
+    ]
+    for side in ("before", "after"):
+        for column, field in zip(columns, row, strict=True):
+            inner = checks(
+                f"{side}.{quoted(column.name)}", field.dataType, nullable=column.nullable
+            )
+            tests += [f"({side} IS NOT NULL AND {test})" for test in inner]
+    marked = parsed.selectExpr(
+        f"{converted('before', row)} AS before",
+        f"{converted('after', row)} AS after",
+        "op",
+        *_judged(tests),
+    )
+    # A bad change stays one row; before and after are null there.
+    unrolled = marked.selectExpr(
+        "_reason",
+        "_is_bad",
+        "explode(CASE WHEN _is_bad THEN array(named_struct('op', 1, 'row', after))"
+        " WHEN op = 'u' THEN array(named_struct('op', -1, 'row', before),"
+        " named_struct('op', 1, 'row', after))"
+        " WHEN op = 'd' THEN array(named_struct('op', -1, 'row', before))"
+        " ELSE array(named_struct('op', 1, 'row', after)) END) AS change",
+    ).selectExpr(
+        *(f"change.row.{quoted(c.name)} AS {quoted(c.name)}" for c in columns),
+        f"change.op AS {OP_COLUMN}",
+        "_reason",
+        "_is_bad",
+    )
+    return _with_bad(
+        unrolled, [*(c.name for c in columns), OP_COLUMN], table=table, options=options
+    )
+
+
+def _with_bad(rows: DataFrame, names: list[str], *, table: str, options: SourceFormat) -> DataFrame:
+    """Fail on the rows marked by `_is_bad`, or blank them and pass the mark on."""
+    sample = f"substring(_reason, 1, {_SAMPLE_CHARACTERS})"
+    if options.bad_data == "fail":
+        prefix = f"{_MARK} table {table}: not a {options.format} row: "
+        quoted_prefix = "'" + prefix.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        # A filter, not a column: a column that nobody reads would be optimized away.
+        checked = rows.where(
+            f"CASE WHEN _is_bad THEN raise_error(concat({quoted_prefix}, {sample})) ELSE true END"
+        )
+        return checked.select(*(quoted(name) for name in names))
+    return rows.selectExpr(
+        *(f"IF(_is_bad, NULL, {quoted(name)}) AS {quoted(name)}" for name in names),
+        f"coalesce(_is_bad, true) AS {BAD_COLUMN}",
+        f"IF(_is_bad, {sample}, NULL) AS {BAD_SAMPLE_COLUMN}",
+    )
+
+
+def bad_data_error(error: BaseException) -> BadDataError | None:
+    """Return the `BadDataError` inside an error of Spark, or None: it has another cause."""
+    found = re.search(re.escape(_MARK) + r" (table [^\n]*)", str(error))
+    if found is None:
+        return None
+    text = found[1].split(" SQLSTATE:")[0].rstrip()
+    return BadDataError(
+        f"{text}. Repair the data, or set bad_data = 'drop' to leave such rows out."
+    )

@@ -1,0 +1,166 @@
+"""The WITH options of a connector: one pydantic class each, and errors a person can act on.
+
+A normalized option set validates into itself, so the runtime half reads it back with the same
+class. Quoted numbers and booleans are accepted, because SQL in the wild quotes everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from headgate.core.errors import UserError
+from headgate.core.graph import Column
+from headgate.core.model import JsonValue
+
+_UNITS_NS = {
+    "ns": 1,
+    "nanosecond": 1,
+    "us": 1_000,
+    "microsecond": 1_000,
+    "ms": 1_000_000,
+    "millisecond": 1_000_000,
+    "s": 1_000_000_000,
+    "sec": 1_000_000_000,
+    "second": 1_000_000_000,
+    "m": 60_000_000_000,
+    "min": 60_000_000_000,
+    "minute": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "hour": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+    "day": 86_400_000_000_000,
+}
+_SIZES = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+
+
+def parse_nanoseconds(text: str) -> int:
+    """Parse `10s`, `1 minute 30 seconds`, `500ms`. Raises `ValueError`."""
+    total, position = Decimal(0), 0
+    while position < len(text):
+        part = _DURATION_PART.match(text, position)
+        unit = part[2].lower() if part else ""
+        unit = unit if unit in _UNITS_NS else unit.removesuffix("s")
+        if part is None or unit not in _UNITS_NS:
+            raise ValueError(f"'{text}' is not a duration: write for example '10s' or '500ms'")
+        total += Decimal(part[1]) * _UNITS_NS[unit]
+        position = part.end()
+    if position == 0:
+        raise ValueError("a duration may not be empty")
+    return int(total)
+
+
+def _duration_text(value: object, bare_unit: str) -> object:
+    if isinstance(value, bool):
+        raise ValueError("expected a duration")
+    if isinstance(value, int | float) or (
+        isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value)
+    ):
+        value = f"{Decimal(str(value).strip())}{bare_unit}"
+    if isinstance(value, str):
+        return f"{parse_nanoseconds(value)}ns"
+    return value
+
+
+# Durations are kept as text ("1500000ns"), so that a normalized value cannot lose its unit.
+Seconds = Annotated[str, BeforeValidator(lambda v: _duration_text(v, "s"))]
+Nanoseconds = Annotated[str, BeforeValidator(lambda v: _duration_text(v, "ns"))]
+
+
+def _bytes(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b?\s*", value.lower())
+    if match is None:
+        raise ValueError(f"'{value}' is not a size: write for example '64MB' or 1000000")
+    unit = 1024 ** "_kmg".index(match[2]) if match[3] and match[2] else _SIZES[match[2]]
+    return int(Decimal(match[1]) * unit)
+
+
+Bytes = Annotated[int, BeforeValidator(_bytes)]
+
+
+def _micros(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"-?\d+", value):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise ValueError(f"'{value}' is not a time: write '2023-01-01T00:00:00Z'") from error
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        # Kept as text: a number would be read back as milliseconds.
+        return moment.astimezone(UTC).isoformat()
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return datetime.fromtimestamp(int(value) / 1000, UTC).isoformat()
+    return value
+
+
+# A moment: ISO text (UTC where it names no zone) or milliseconds since 1970.
+Moment = Annotated[str, BeforeValidator(_micros)]
+
+
+def moment_us(moment: Moment) -> int:
+    """Return the microseconds since 1970 of a normalized moment."""
+    elapsed = datetime.fromisoformat(moment) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds
+
+
+def _names(value: object) -> object:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+# Column names: an array, or one text with commas.
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+class ConnectorOptions(BaseModel):
+    """Base of every option set. Fields with dots in their SQL name carry an alias."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    # Older spelling -> today's name of the option.
+    synonyms: ClassVar[Mapping[str, str]] = {}
+
+    def check_columns(self, columns: tuple[Column, ...]) -> None:
+        """Raise `UserError` where the table's columns do not fit the options."""
+
+
+T = TypeVar("T", bound=ConnectorOptions)
+
+
+def parse_options(kind: type[T], options: Mapping[str, JsonValue]) -> T:
+    """Validate options into their class, or raise a `UserError` that names the option."""
+    renamed = {kind.synonyms.get(key, key): value for key, value in options.items()}
+    try:
+        return kind.model_validate(renamed)
+    except ValidationError as error:
+        raise UserError(_explain(error), code="options") from error
+
+
+def dump_options(options: ConnectorOptions) -> dict[str, Any]:
+    """Return the normalized options: names as in SQL, values as JSON, absent ones left out."""
+    return options.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _explain(error: ValidationError) -> str:
+    problems = error.errors(include_url=False)
+    unknown = [p for p in problems if p["type"] == "extra_forbidden"]
+    if unknown:
+        names = ", ".join(f"'{p['loc'][0]}'" for p in unknown)
+        return f"unknown options provided in WITH clause: {names}"
+    parts = []
+    for problem in problems:
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "missing":
+            parts.append(f"required option '{name}' is missing")
+        else:
+            text = problem["msg"].removeprefix("Value error, ")
+            parts.append(f"invalid value for option '{name}': {text}" if name else text)
+    return "; ".join(parts)

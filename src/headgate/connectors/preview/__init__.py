@@ -1,0 +1,1 @@
+"""The rows of a bare SELECT, for the terminal or the console."""

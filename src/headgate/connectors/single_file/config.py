@@ -1,0 +1,21 @@
+"""Options of the single_file connector. Pure."""
+
+from __future__ import annotations
+
+from headgate.connectors.formats.options import SinkFormat, SourceFormat
+
+
+class SingleFileSourceOptions(SourceFormat):
+    """Reads a local file of lines from start to end, once."""
+
+    path: str
+    # Known to Arroyo's tests, where a source waits to be started; nothing waits here.
+    wait_for_control: bool | None = None
+
+
+class SingleFileSinkOptions(SinkFormat):
+    """Writes a local file of lines."""
+
+    path: str
+    # Replace a file that another job has written.
+    overwrite: bool = False

@@ -1,0 +1,1 @@
+"""Rows as JSON lines on the worker's standard output."""
