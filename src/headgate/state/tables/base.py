@@ -20,6 +20,7 @@ import pyarrow as pa
 from headgate.core.checkpoint import HashFilter, RunRef
 from headgate.core.errors import CheckpointInvalid
 from headgate.state.tables.io import TableIo, WriteStats
+from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.merging import live_rows, merge_start, units
 from headgate.state.tables.rows import (
     conform,
@@ -126,14 +127,10 @@ class StateTable(ABC):
     ) -> tuple[tuple[RunRef, ...], tuple[ScratchRun, ...]]:
         """Leave out the files that hold nothing but expired rows, without reading them."""
 
-    def _open_run(self, ref: RunRef) -> pa.RecordBatch:
+    def _open_run(self, ref: RunRef) -> OpenFile:
         return self._io.open_run(self._version.name, ref, self.schema)
 
-    def _rows_of_run(self, ref: RunRef) -> pa.RecordBatch:
-        batch = self._open_run(ref)
-        return select(batch, filter_mask(hashes(batch), ref.filters))
-
-    def _rows_of_scratch(self, run: ScratchRun) -> pa.RecordBatch:
+    def _open_scratch(self, run: ScratchRun) -> OpenFile:
         return self._io.open_scratch(self._version.name, run)
 
     # The end of a micro-batch.
@@ -147,7 +144,7 @@ class StateTable(ABC):
             sizes = [run.rows for run in scratch]
             start = merge_start(sizes, changes.num_rows, fanout=self._io.scratch_fanout)
             if start < len(scratch):
-                parts = [self._rows_of_scratch(run) for run in scratch[start:]]
+                parts = [self._open_scratch(run).batch for run in scratch[start:]]
                 changes = self._combine([*parts, changes], oldest=not runs and start == 0)
             scratch = scratch[:start]
             if changes.num_rows:
@@ -187,7 +184,7 @@ class StateTable(ABC):
 
     def _epoch_changes(self) -> list[Part]:
         """Return the changes since the last barrier, oldest first; joined, unless they are many."""
-        parts = [Part(self._rows_of_scratch(run)) for run in self._version.scratch]
+        parts = [Part(self._open_scratch(run).batch) for run in self._version.scratch]
         changes = self._changes()
         if changes.num_rows:
             parts.append(Part(changes))
@@ -217,7 +214,7 @@ class StateTable(ABC):
         return written, replace(stats, snapshot_ms=elapsed_ms - stats.upload_ms)
 
     def _run_parts(self, runs: Sequence[RunRef]) -> list[Part]:
-        return [Part(self._open_run(run), run.filters) for run in runs]
+        return [Part(self._open_run(run).batch, run.filters) for run in runs]
 
     def _slices(self, parts: Sequence[Part], *, oldest: bool) -> Iterator[pa.RecordBatch]:
         """Yield the joined rows of all parts (oldest first), a bounded piece at a time.

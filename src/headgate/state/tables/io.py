@@ -26,6 +26,7 @@ from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state import layout
 from headgate.state.tables import mapped
+from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.rows import hash_range, time_range
 from headgate.state.tables.version import ScratchRun, TableVersion
 
@@ -130,7 +131,7 @@ class TableIo:
             batch=batch_number,
         )
 
-    def open_scratch(self, table: str, run: ScratchRun) -> pa.RecordBatch:
+    def open_scratch(self, table: str, run: ScratchRun) -> OpenFile:
         try:
             return mapped.open_mapped(run.path, self.owner(table))
         except (FileNotFoundError, pa.ArrowInvalid) as error:
@@ -175,7 +176,7 @@ class TableIo:
             rows=batch.num_rows,
         )
 
-    def open_run(self, table: str, ref: RunRef, schema: pa.Schema) -> pa.RecordBatch:
+    def open_run(self, table: str, ref: RunRef, schema: pa.Schema) -> OpenFile:
         """Return all rows of a run, filters not applied; from the cache where it is there."""
         path = self._cache_path(ref)
         owner = self.owner(table)
@@ -189,7 +190,7 @@ class TableIo:
             return mapped.open_mapped(path, owner)
         except (FileNotFoundError, pa.ArrowInvalid):
             # Another process made room for its own runs at this very moment.
-            return self._load(ref, schema)
+            return OpenFile(self._load(ref, schema))
 
     def _load(self, ref: RunRef, schema: pa.Schema) -> pa.RecordBatch:
         try:

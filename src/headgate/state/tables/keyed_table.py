@@ -16,6 +16,7 @@ from headgate.core.checkpoint import HashFilter, RunRef
 from headgate.state.tables.base import StateTable
 from headgate.state.tables.equality import equal_rows, row_codes
 from headgate.state.tables.io import TableIo
+from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.rows import (
     DELETED,
     HASH,
@@ -76,14 +77,14 @@ class HashedTable(StateTable):
             raise ValueError(f"a table without a column {TIME} cannot expire")
         self._raise_horizon(before_time)
 
-    def _files(self, probe: Probe) -> Iterator[tuple[pa.RecordBatch, tuple[HashFilter, ...]]]:
+    def _files(self, probe: Probe) -> Iterator[tuple[OpenFile, tuple[HashFilter, ...]]]:
         """Open what may hold one of the keys, newest first."""
         changes = self._changes()
         if changes.num_rows:
-            yield changes, ()
+            yield OpenFile(changes), ()
         for scratch in reversed(self._version.scratch):
             if probe.may_be_in(scratch.min_hash, scratch.max_hash):
-                yield self._rows_of_scratch(scratch), ()
+                yield self._open_scratch(scratch), ()
         for run in reversed(self._version.runs):
             if probe.may_be_in(run.min_hash, run.max_hash):
                 yield self._open_run(run), run.filters
@@ -166,15 +167,15 @@ class KeyedTable(HashedTable):
         open_ = np.arange(asked.num_rows, dtype=np.int64)
         parts: list[pa.RecordBatch] = []
         owners: list[Ints] = []
-        for batch, filters in self._files(probe):
-            positions, rows = matching_rows(probe, open_, batch, self.key_columns, filters)
+        is_open = np.ones(asked.num_rows, dtype=np.bool_)
+        for file, filters in self._files(probe):
+            positions, rows = matching_rows(probe, open_, file, self.key_columns, filters)
             if len(rows) == 0:
                 continue
-            parts.append(batch.select(columns).take(pa.array(rows)))
+            parts.append(file.batch.select(columns).take(pa.array(rows)))
             owners.append(probe.order[positions])
-            left = np.ones(asked.num_rows, dtype=np.bool_)
-            left[positions] = False
-            open_ = open_[left[open_]]
+            is_open[positions] = False
+            open_ = open_[is_open[open_]]
             if len(open_) == 0:
                 break
         return self._beside(asked.num_rows, parts, owners)

@@ -10,16 +10,29 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 FILES_MAX = 1024
 
+
+@dataclass
+class OpenFile:
+    """The rows of one sorted file, and what this process has learnt about them."""
+
+    batch: pa.RecordBatch
+    # Which ranges of the hash occur at all; made by `search.py` when it pays.
+    presence: npt.NDArray[np.bool_] | None = None
+
+
 _lock = threading.Lock()
-_open: OrderedDict[str, tuple[str, pa.RecordBatch]] = OrderedDict()
+_open: OrderedDict[str, tuple[str, OpenFile]] = OrderedDict()
 
 
-def open_mapped(path: str, owner: str) -> pa.RecordBatch:
+def open_mapped(path: str, owner: str) -> OpenFile:
     """Return the single record batch of an Arrow IPC file without reading its rows.
 
     Raises `FileNotFoundError`, or `pa.ArrowInvalid` where the file is not complete.
@@ -29,12 +42,12 @@ def open_mapped(path: str, owner: str) -> pa.RecordBatch:
         if known is not None:
             _open.move_to_end(path)
             return known[1]
-    batch = _map(path)
+    opened = OpenFile(_map(path))
     with _lock:
-        _open[path] = (owner, batch)
+        _open[path] = (owner, opened)
         while len(_open) > FILES_MAX:
             _open.popitem(last=False)
-    return batch
+    return opened
 
 
 def is_mapped(path: str) -> bool:

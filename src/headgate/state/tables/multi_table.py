@@ -65,9 +65,9 @@ class MultiTable(HashedTable):
         open_ = np.arange(asked.num_rows, dtype=np.int64)
         parts: list[pa.RecordBatch] = []
         owners: list[Ints] = []
-        for batch, filters in self._files(probe):
-            positions, rows = matching_rows(probe, open_, batch, self.key_columns, filters)
-            parts.append(batch.take(pa.array(rows)))
+        for file, filters in self._files(probe):
+            positions, rows = matching_rows(probe, open_, file, self.key_columns, filters)
+            parts.append(file.batch.take(pa.array(rows)))
             owners.append(probe.order[positions])
         found = concat(parts[::-1], self.schema)
         owner = np.concatenate([np.empty(0, np.int64), *owners[::-1]])

@@ -15,7 +15,19 @@ import pyarrow as pa
 
 from headgate.core.checkpoint import HashFilter
 from headgate.state.tables.equality import equal_rows
-from headgate.state.tables.rows import Hashes, Ints, filter_mask, hash_order, hashes, is_sorted
+from headgate.state.tables.mapped import OpenFile
+from headgate.state.tables.rows import (
+    Hashes,
+    Ints,
+    Mask,
+    filter_mask,
+    hash_order,
+    hashes,
+    is_sorted,
+)
+
+# Larger runs hold most keys anyway, and the table would need more than 8 MiB of every process.
+PRESENCE_ROWS_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Probe:
 def matching_rows(
     probe: Probe,
     open_: Ints,
-    batch: pa.RecordBatch,
+    file: OpenFile,
     key_columns: Sequence[str],
     filters: Sequence[HashFilter] = (),
 ) -> tuple[Ints, Ints]:
@@ -57,10 +69,16 @@ def matching_rows(
     `open_` are positions in the order of the probe, ascending. Returns pairs (position, row of the
     run): for one position in ascending order of rows.
     """
+    batch = file.batch
     wanted = probe.hashes[open_]
     mask = filter_mask(wanted, filters)
     if mask is not None:
         open_, wanted = open_[mask], wanted[mask]
+    mask = _may_be_present(wanted, file)
+    if mask is not None:
+        # Few are left: taking them by position is much faster than by mask.
+        left = np.flatnonzero(mask)
+        open_, wanted = open_.take(left), wanted.take(left)
     which, rows = _equal_ranges(wanted, hashes(batch))
     if len(rows) == 0:
         return which, rows
@@ -75,6 +93,27 @@ def matching_rows(
     if same.all():
         return positions, rows
     return positions[same], rows[same]
+
+
+def _may_be_present(wanted: Hashes, file: OpenFile) -> Mask | None:
+    """Tell cheaply which hashes may be in a file; None means that it is not known.
+
+    Most keys are not in most of the small, new runs. One look into a table of the ranges that
+    occur, eight times as many as there are rows, spares nearly all of those searches.
+    """
+    rows = file.batch.num_rows
+    if file.presence is None:
+        if rows > PRESENCE_ROWS_MAX or len(wanted) * 16 < rows:
+            return None
+        bits = max(10, (rows * 8 - 1).bit_length())
+        presence = np.zeros(1 << bits, dtype=np.bool_)
+        presence[_ranges(hashes(file.batch), bits)] = True
+        file.presence = presence
+    return file.presence.take(_ranges(wanted, file.presence.size.bit_length() - 1))
+
+
+def _ranges(values: Hashes, bits: int) -> Ints:
+    return (values.view(np.uint32) >> np.uint32(32 - bits)).astype(np.int64)
 
 
 def _equal_ranges(wanted: Hashes, stored: Hashes) -> tuple[Ints, Ints]:

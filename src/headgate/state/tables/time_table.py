@@ -84,11 +84,11 @@ class TimeTable(StateTable):
         parts = []
         for run in self._version.runs:
             if _overlaps(run, low, max_time_exclusive):
-                part = _between(self._open_run(run), low, max_time_exclusive)
+                part = _between(self._open_run(run).batch, low, max_time_exclusive)
                 parts.append(select(part, filter_mask(hashes(part), run.filters)))
         for scratch in self._version.scratch:
             if _overlaps(scratch, low, max_time_exclusive):
-                parts.append(_between(self._rows_of_scratch(scratch), low, max_time_exclusive))
+                parts.append(_between(self._open_scratch(scratch).batch, low, max_time_exclusive))
         parts.append(_between(self._changes(), low, max_time_exclusive))
         return joined_table(parts, self.schema)
 
