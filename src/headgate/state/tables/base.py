@@ -63,8 +63,9 @@ class StateTable(ABC):
         self.schema = table_schema(schema)
         self._io = io
         self._version = self._checked(version, name)
+        # The changes of this batch, oldest first: in the order of a run, and not yet in any.
+        self._settled: list[OpenFile] = []
         self._pending: list[pa.RecordBatch] = []
-        self._ready: pa.RecordBatch | None = None
         io.release_others(self._version)
 
     def _checked(self, version: TableVersion | None, name: str | None) -> TableVersion:
@@ -97,19 +98,32 @@ class StateTable(ABC):
     def _raise_horizon(self, time_us: int) -> None:
         if time_us > self._version.horizon:
             self._version = replace(self._version, horizon=time_us)
-            self._ready = None
 
     def _add(self, rows: pa.Table | pa.RecordBatch) -> None:
         if rows.num_rows:
             self._pending.append(conform(rows, self.schema))
-            self._ready = None
+
+    def _batch_files(self) -> list[OpenFile]:
+        """Return what this batch has changed so far as sorted pieces, oldest first.
+
+        They are joined by size, as files are: an operator may alternate between writing and
+        reading many times in one batch without sorting everything again each time.
+        """
+        if self._pending:
+            sizes = [file.batch.num_rows for file in self._settled]
+            added = sum(rows.num_rows for rows in self._pending)
+            start = merge_start(sizes, added, fanout=self._io.scratch_fanout)
+            older = [file.batch for file in self._settled[start:]]
+            oldest = self._is_new() and start == 0
+            joined = self._combine([*older, *self._pending], oldest=oldest)
+            self._settled[start:] = [OpenFile(joined)] if joined.num_rows else []
+            self._pending = []
+        return self._settled
 
     def _changes(self) -> pa.RecordBatch:
-        """Return what this batch has changed so far, in the order of a run."""
-        if self._ready is None:
-            self._ready = self._combine(self._pending, oldest=self._is_new())
-            self._pending = [self._ready] if self._ready.num_rows else []
-        return self._ready
+        """Return all that this batch has changed so far, in the order of a run."""
+        settled = [file.batch for file in self._settled]
+        return self._combine([*settled, *self._pending], oldest=self._is_new())
 
     def _is_new(self) -> bool:
         return not self._version.runs and not self._version.scratch
@@ -185,9 +199,7 @@ class StateTable(ABC):
     def _epoch_changes(self) -> list[Part]:
         """Return the changes since the last barrier, oldest first; joined, unless they are many."""
         parts = [Part(self._open_scratch(run).batch) for run in self._version.scratch]
-        changes = self._changes()
-        if changes.num_rows:
-            parts.append(Part(changes))
+        parts += [Part(file.batch) for file in self._batch_files()]
         if sum(part.batch.nbytes for part in parts) > self._io.run_bytes_max:
             return parts
         rows = self._combine([part.batch for part in parts], oldest=not self._version.runs)
@@ -238,8 +250,7 @@ class StateTable(ABC):
             yield rows
 
     def _finished(self, version: TableVersion) -> TableVersion:
-        self._pending = []
-        self._ready = None
+        self._settled, self._pending = [], []
         self._version = version
         return version
 

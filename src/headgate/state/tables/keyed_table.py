@@ -79,9 +79,8 @@ class HashedTable(StateTable):
 
     def _files(self, probe: Probe) -> Iterator[tuple[OpenFile, tuple[HashFilter, ...]]]:
         """Open what may hold one of the keys, newest first."""
-        changes = self._changes()
-        if changes.num_rows:
-            yield OpenFile(changes), ()
+        for file in reversed(self._batch_files()):
+            yield file, ()
         for scratch in reversed(self._version.scratch):
             if probe.may_be_in(scratch.min_hash, scratch.max_hash):
                 yield self._open_scratch(scratch), ()

@@ -89,7 +89,8 @@ class TimeTable(StateTable):
         for scratch in self._version.scratch:
             if _overlaps(scratch, low, max_time_exclusive):
                 parts.append(_between(self._open_scratch(scratch).batch, low, max_time_exclusive))
-        parts.append(_between(self._changes(), low, max_time_exclusive))
+        for file in self._batch_files():
+            parts.append(_between(file.batch, low, max_time_exclusive))
         return joined_table(parts, self.schema)
 
     def drop_before(self, time: int) -> None:
@@ -104,9 +105,9 @@ class TimeTable(StateTable):
             for run in files
             if run.min_time is not None and not _before(run, self.horizon)
         ]
-        changes = self._changes()
-        if changes.num_rows:
-            bounds.append(int(times(changes)[0]))
+        for file in self._batch_files():
+            if int(times(file.batch)[-1]) >= self.horizon:
+                bounds.append(int(times(file.batch)[0]))
         return max(self.horizon, min(bounds)) if bounds else None
 
     def _combine(self, parts: Sequence[pa.RecordBatch], *, oldest: bool) -> pa.RecordBatch:
