@@ -299,10 +299,17 @@ def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
     Epochs are published in order, so a marker speaks for all epochs before it, too. Only recorded
     checkpoints are published: anything else here is a defect.
     """
-    record = read(store, EpochRecord, layout.epoch_record(ref.epoch), job=job)
-    if record.ref != ref:
+    try:
+        recorded = read(store, EpochRecord, layout.epoch_record(ref.epoch), job=job).ref
+    except CheckpointInvalid as error:
+        if error.code == "missing" and not _exists(store, layout.committed_marker(ref.epoch)):
+            raise InternalError(f"epoch {ref.epoch} has no record", code="not_recorded") from error
+        # Damaged since: the caller has found its checkpoint without it (see `examine.py`).
+        recorded = ref
+    if recorded != ref:
         raise InternalError(
-            f"epoch {ref.epoch} belongs to generation {record.generation}, not to {ref.generation}",
+            f"epoch {ref.epoch} belongs to generation {recorded.generation}, "
+            f"not to {ref.generation}",
             code="not_recorded",
         )
     failpoint("checkpoint.before_marker")
@@ -322,8 +329,8 @@ def write_savepoint(
 ) -> SavepointRecord:
     """Name a recorded checkpoint, so that retention keeps it. The same name again is the same.
 
-    Raises `ObjectExists` where the name is taken by another checkpoint, and `UserError` where
-    the checkpoint is not, or no longer, kept.
+    Raises `UserError` where the name is taken by another checkpoint, or where this one is not, or
+    no longer, kept.
     """
     record = _recorded(store, job, ref)
     savepoint = SavepointRecord(
@@ -338,16 +345,25 @@ def write_savepoint(
     path = layout.savepoint(name)
     try:
         store.create(path, encode(savepoint))
-    except ObjectExists:
+    except ObjectExists as error:
         savepoint = read(store, SavepointRecord, path, job=job)
         if savepoint.checkpoint != ref:
-            raise
+            raise UserError(
+                f"the savepoint '{name}' exists already, of epoch {savepoint.checkpoint.epoch}: "
+                "choose another name, or delete it first",
+                code="savepoint_exists",
+            ) from error
     # Retention deletes the epoch record, then looks at the savepoints, then deletes the data. If
     # the record is still there, its look will find this savepoint; if not, it may have missed it.
     if not _exists(store, layout.epoch_record(ref.epoch)):
         store.delete(path)
         raise _not_kept(ref)
     return savepoint
+
+
+def delete_savepoint(store: ObjectStore, name: str) -> None:
+    """Forget a savepoint; retention then deletes what only it had kept."""
+    store.delete(layout.savepoint(name))
 
 
 def _recorded(store: ObjectStore, job: JobId, ref: CheckpointRef) -> EpochRecord:

@@ -24,7 +24,7 @@ def translated(action: str, path: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, fault.NotFoundError) as error:
         raise ObjectNotFound(f"cannot {action} {path}: there is no such object") from error
-    except fault.AlreadyExistsError as error:
+    except (fault.AlreadyExistsError, fault.PreconditionError) as error:
         raise ObjectExists(f"cannot {action} {path}: it exists") from error
     except (PermissionError, fault.PermissionDeniedError, fault.UnauthenticatedError) as error:
         raise StorageError(

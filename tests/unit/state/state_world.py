@@ -1,0 +1,304 @@
+"""What the tests of the state layer share: a store in a dict, one that breaks, and a small job."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from headgate.core.checkpoint import (
+    BatchCut,
+    CheckpointRef,
+    EpochCut,
+    RunRef,
+    StagedFile,
+    SubtaskAck,
+    TableState,
+)
+from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
+from headgate.core.graph import (
+    Operator,
+    PipelineGraph,
+    SinkSpec,
+    SourceSpec,
+    Tumble,
+    WindowAggregateSpec,
+)
+from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
+from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.state import layout
+from headgate.state.backend import LoadPrepared, NoCheckpoint, StateBackend
+from headgate.state.facts import CheckpointFacts
+from headgate.state.protocol import (
+    AlreadyRecorded,
+    Recorded,
+    Stale,
+    claim_generation,
+    write_checkpoint,
+    write_committed,
+)
+
+T = TypeVar("T")
+
+JOB = JobId("job_1")
+SOURCE, WINDOW, SINK = OperatorId("src"), OperatorId("win"), OperatorId("out")
+
+
+class DictStore:
+    """The port over a dict. `modified` is a counter, so tests can tell old from new."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.modified: dict[str, int] = {}
+
+    def get(self, path: str) -> bytes:
+        if path not in self.objects:
+            raise ObjectNotFound(path)
+        return self.objects[path]
+
+    def put(self, path: str, data: bytes) -> None:
+        self.objects[path] = data
+        self.modified[path] = len(self.modified)
+
+    def create(self, path: str, data: bytes) -> None:
+        if self.objects.get(path, data) != data:
+            raise ObjectExists(path)
+        self.put(path, data)
+
+    def head(self, path: str) -> ObjectInfo:
+        return ObjectInfo(path=path, bytes=len(self.get(path)), modified_ms=self.modified[path])
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        folder = prefix.rstrip("/") + "/" if prefix else ""
+        return iter([self.head(p) for p in sorted(self.objects) if p.startswith(folder)])
+
+    def delete(self, path: str) -> None:
+        self.objects.pop(path, None)
+
+
+class Crash(BaseException):
+    """The process dies here. Not an `Exception`: nothing may catch it."""
+
+
+class FailingStore:
+    """Calls `strike` at the n-th request (counted from 0), before or after it takes effect."""
+
+    def __init__(
+        self, inner: ObjectStore, at: int, strike: Callable[[], None], *, after: bool
+    ) -> None:
+        self._inner = inner
+        self._left = at
+        self._strike = strike
+        self._after = after
+        self.struck = False
+
+    def get(self, path: str) -> bytes:
+        return self._call(lambda: self._inner.get(path))
+
+    def put(self, path: str, data: bytes) -> None:
+        self._call(lambda: self._inner.put(path, data))
+
+    def create(self, path: str, data: bytes) -> None:
+        self._call(lambda: self._inner.create(path, data))
+
+    def head(self, path: str) -> ObjectInfo:
+        return self._call(lambda: self._inner.head(path))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._call(lambda: self._inner.list(prefix))
+
+    def delete(self, path: str) -> None:
+        self._call(lambda: self._inner.delete(path))
+
+    def _call(self, call: Callable[[], T]) -> T:
+        now, self._left = self._left == 0, self._left - 1
+        if now and not self._after:
+            self._hit()
+        try:
+            return call()
+        finally:
+            # Also where the request failed: its answer is lost.
+            if now and self._after:
+                self._hit()
+
+    def _hit(self) -> None:
+        self.struck = True
+        self._strike()
+
+
+def crash() -> None:
+    raise Crash
+
+
+def unavailable() -> None:
+    raise StorageError("the store does not answer")
+
+
+def checksum(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def make_graph(*, window: str = WINDOW, sink: str = SINK, source: str = SOURCE) -> PipelineGraph:
+    return PipelineGraph(
+        operators=(
+            Operator(
+                id=OperatorId(source),
+                spec=SourceSpec(table="t", connector="files", options={}, columns=()),
+            ),
+            Operator(
+                id=OperatorId(window),
+                spec=WindowAggregateSpec(window=Tumble(width_us=10), keys=(), outputs=()),
+                inputs=(OperatorId(source),),
+            ),
+            Operator(
+                id=OperatorId(sink),
+                spec=SinkSpec(table="o", connector="files", options={}),
+                inputs=(OperatorId(window),),
+            ),
+        )
+    )
+
+
+class Writer:
+    """One generation of the job: writes runs and staged files, acknowledges, records, commits.
+
+    Its state table has one run per subtask and epoch; the oldest run is dropped when there are
+    more than three, as compaction would.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        generation: Generation,
+        prepared: LoadPrepared | NoCheckpoint,
+        *,
+        parallelism: int = 2,
+        graph: PipelineGraph | None = None,
+    ) -> None:
+        self.store = store
+        self.generation = generation
+        self.parallelism = parallelism
+        self.graph = graph or make_graph()
+        self.parent = prepared.checkpoint if isinstance(prepared, LoadPrepared) else None
+        self.previous = prepared.newest
+        self.replayed: tuple[Epoch, ...] = ()
+        self.runs_max = 3
+        self.runs: dict[int, tuple[RunRef, ...]] = {}
+        if isinstance(prepared, LoadPrepared):
+            self.replayed = tuple(replay.epoch for replay in prepared.plan.replays)
+            for subtask in range(parallelism):
+                for table in prepared.plan.load(WINDOW, subtask):
+                    self.runs[subtask] = table.runs
+
+    @property
+    def epoch(self) -> Epoch:
+        return Epoch(1 + (0 if self.previous is None else self.previous.epoch))
+
+    def facts(self, attempt: int = 1, created_ms: int = 1_000) -> CheckpointFacts:
+        """Write the files of the next checkpoint; return what is to be recorded."""
+        acks = [SubtaskAck(operator=SOURCE, subtask=Subtask(0), globals={"position": self.epoch})]
+        for subtask in range(self.parallelism):
+            acks.append(self._window_ack(subtask, attempt))
+            acks.append(self._sink_ack(subtask, attempt))
+        return CheckpointFacts(
+            job=JOB,
+            generation=self.generation,
+            epoch=self.epoch,
+            attempt=attempt,
+            parallelism=self.parallelism,
+            fingerprint=self.graph.fingerprint(),
+            kinds={o.id: o.spec.kind for o in self.graph.checkpointed()},
+            parent=self.parent,
+            replayed=self.replayed,
+            previous=self.previous,
+            cut=make_cut(self.epoch),
+            acks=tuple(acks),
+            created_ms=created_ms,
+        )
+
+    def record(self, facts: CheckpointFacts) -> Recorded | AlreadyRecorded | Stale:
+        outcome = write_checkpoint(self.store, facts)
+        if not isinstance(outcome, Stale):
+            self.parent = self.previous = outcome.record.ref
+            self.replayed = ()
+            self.runs = {
+                ack.subtask: ack.tables[0].runs for ack in facts.acks if ack.operator == WINDOW
+            }
+        return outcome
+
+    def checkpoint(self, *, commit: bool = True) -> CheckpointRef:
+        outcome = self.record(self.facts())
+        assert isinstance(outcome, Recorded), outcome
+        if commit:
+            write_committed(self.store, JOB, outcome.record.ref)
+        return outcome.record.ref
+
+    def _window_ack(self, subtask: int, attempt: int) -> SubtaskAck:
+        path = layout.run(self.generation, WINDOW, "w", self.epoch, subtask, f"a{attempt}")
+        data = f"run {path}".encode()
+        self.store.put(path, data)
+        run = RunRef(
+            path=path,
+            bytes=len(data),
+            checksum=checksum(data),
+            rows=10,
+            min_hash=-100,
+            max_hash=100,
+            first_epoch=self.epoch,
+            last_epoch=self.epoch,
+        )
+        runs = (*self.runs.get(subtask, ()), run)[-self.runs_max :]
+        table = TableState(name="w", kind="keyed", schema="", runs=runs)
+        return SubtaskAck(
+            operator=WINDOW,
+            subtask=Subtask(subtask),
+            tables=(table,),
+            new_objects=1,
+            new_bytes=len(data),
+        )
+
+    def _sink_ack(self, subtask: int, attempt: int) -> SubtaskAck:
+        folder = layout.staging_folder(self.generation, SINK, self.epoch)
+        path = f"{folder}{subtask}-{attempt}.json"
+        data = f"staged {path}".encode()
+        self.store.put(path, data)
+        staged = StagedFile(
+            path=path,
+            bytes=len(data),
+            checksum=checksum(data),
+            rows=3,
+            subtask=Subtask(subtask),
+            epoch=self.epoch,
+        )
+        values = {"commit": f"commit {self.epoch}", "state": self.epoch} if subtask == 0 else {}
+        return SubtaskAck(
+            operator=SINK, subtask=Subtask(subtask), staged=(staged,), globals=dict(values)
+        )
+
+
+def make_cut(epoch: int) -> EpochCut:
+    batch = BatchCut(start={SOURCE: epoch - 1}, end={SOURCE: epoch}, watermark=epoch, rows=5)
+    return EpochCut(batches=(batch,), watermark=epoch, source_watermarks={SOURCE: epoch})
+
+
+def start(
+    store: ObjectStore,
+    claimant: str,
+    *,
+    parallelism: int = 2,
+    prepared: LoadPrepared | NoCheckpoint | None = None,
+) -> Writer:
+    """Recover the job as a controller would, and return the writer of the new generation."""
+    found = prepared or StateBackend(store, JOB).prepare_checkpoint_load(
+        parallelism=parallelism, graph=make_graph()
+    )
+    base = found.checkpoint if isinstance(found, LoadPrepared) else None
+    generation = claim_generation(
+        store, JOB, claimant=claimant, base=base, parallelism=parallelism, now_ms=5
+    )
+    return Writer(store, generation, found, parallelism=parallelism)
+
+
+def with_other_facts(facts: CheckpointFacts) -> CheckpointFacts:
+    return replace(facts, created_ms=facts.created_ms + 1)
