@@ -8,6 +8,7 @@ that a late one can be told from a current one.
 from __future__ import annotations
 
 from headgate.controller.facts import Lineage, OperatorNeed, RestartMode, StopMode
+from headgate.controller.limits import Limits
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Epoch, Generation
@@ -57,6 +58,9 @@ class StopRequested(Command):
 @model
 class RestartRequested(Command):
     mode: RestartMode
+    # How to run it from now on; None = as before.
+    parallelism: int | None = None
+    limits: Limits | None = None
 
 
 @model
@@ -87,6 +91,8 @@ class TurnResult:
 class Compiled(TurnResult):
     turn: int
     needs: tuple[OperatorNeed, ...]
+    # Of the graph; what was prepared for another one must be prepared again.
+    fingerprint: str = ""
 
 
 @model
@@ -105,6 +111,8 @@ class LoadPrepared(TurnResult):
     plan: LoadingPlan
     lineage: Lineage
     skipped: tuple[SkippedCheckpoint, ...] = ()
+    # Of the graph that it was prepared for.
+    fingerprint: str = ""
     identify_ms: float = 0.0
     prepare_ms: float = 0.0
 

@@ -16,6 +16,7 @@ from headgate.controller.events import Event, WorkerExited
 from headgate.controller.link import Worker, WorkerLink
 from headgate.controller.processes import kill_session
 from headgate.core.errors import ExternalError
+from headgate.core.failpoints import ENVIRONMENT_VARIABLE as FAILPOINTS_VARIABLE
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import ControllerMessage
 
@@ -49,14 +50,17 @@ class LocalFleet:
         *,
         command: Sequence[str] = (sys.executable, "-m", WORKER_MODULE),
         environment: Mapping[str, str] | None = None,
+        on_gone: Callable[[JobId, Generation], None] = lambda job, generation: None,
     ) -> None:
         self._link = link
         self._deliver = deliver
         self._log_dir = log_dir
         self._command = tuple(command)
         self._environment = dict(environment or {})
+        self._on_gone = on_gone
         self._lock = threading.Lock()
         self._children: dict[Worker, _Child] = {}
+        self._armed: set[JobId] = set()
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._spawner = threading.Thread(target=self._spawn_loop, name="spawner", daemon=True)
         self._spawner.start()
@@ -136,7 +140,7 @@ class LocalFleet:
                 stdout=log_file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, **self._environment, TOKEN_VARIABLE: order.token},
+                env=self._worker_environment(order),
             )
         child = _Child(process, log_path)
         with self._lock:
@@ -145,10 +149,19 @@ class LocalFleet:
             target=self._wait, args=(order, child), name=f"wait-{process.pid}", daemon=True
         ).start()
 
+    def _worker_environment(self, order: _Order) -> dict[str, str]:
+        environment = {**os.environ, **self._environment, TOKEN_VARIABLE: order.token}
+        # Failpoints are for a job's first worker only: the next one is there to recover from them.
+        if order.job in self._armed:
+            environment.pop(FAILPOINTS_VARIABLE, None)
+        self._armed.add(order.job)
+        return environment
+
     def _wait(self, order: _Order, child: _Child) -> None:
         exit_code = child.process.wait()
         # A JVM without its driver ends by itself, but nobody should have to wait for it.
         kill_session(child.process.pid)
+        self._on_gone(order.job, order.generation)
         tail = _tail(child.log_path)
         child.over.set()
         event = WorkerExited(generation=order.generation, exit_code=exit_code, log_tail=tail)

@@ -74,7 +74,10 @@ def perform(action: Action, ports: JobPorts) -> list[Event]:
 def _perform(action: Action, ports: JobPorts) -> Sequence[Event]:
     match action:
         case Compile(turn=turn):
-            return (Compiled(turn=turn, needs=operator_needs(ports.compile())),)
+            graph = ports.compile()
+            return (
+                Compiled(turn=turn, needs=operator_needs(graph), fingerprint=graph.fingerprint()),
+            )
         case PrepareLoad():
             return (storage.prepare_load(action, ports),)
         case AcquireSlots(turn=turn, slots=slots):
@@ -116,7 +119,7 @@ def _start_message(action: StartPipeline, ports: JobPorts) -> Start:
         job=ports.job,
         generation=action.generation,
         parallelism=action.parallelism,
-        graph=ports.compile(),
+        graph=ports.graph(),
         plan=action.plan,
         settings=ports.run_settings(action.generation),
     )

@@ -27,12 +27,16 @@ class JobPorts:
     """Everything `perform` may touch for one job."""
 
     job: JobId
-    spec: JobSpec
+    # As it is now; it may change from one start of the job to the next.
+    spec: Callable[[], JobSpec]
     # Who we are on the fence; see `claimant.py`.
     claimant: str
     # The job's folder in the state store. Opening it may fail, so it is opened where it is used.
     open_store: Callable[[], ObjectStore]
+    # Compiles the text as it is now.
     compile: Callable[[], PipelineGraph]
+    # What was compiled last: the graph of the generation under way.
+    graph: Callable[[], PipelineGraph]
     fleet: WorkerFleet
     slots: Slots
     clock: Clock

@@ -14,6 +14,7 @@ from headgate.controller.events import (
     CleanupDone,
     CleanupFailed,
     Event,
+    RestartRequested,
     TakenUp,
     TurnResult,
     WorkerDisconnected,
@@ -66,7 +67,17 @@ def step(state: JobState, event: Event, now_ms: int) -> Step[JobState]:
         # A cleanup dies with the process that ran it.
         facts = replace(state.facts, claimant=event.claimant, cleaning_since_ms=None)
         state = replace(state, facts=facts)
+    if isinstance(event, RestartRequested):
+        state = replace(state, facts=_with_settings(state.facts, event))
     return _dispatch(state, event, now_ms)
+
+
+def _with_settings(facts: JobFacts, event: RestartRequested) -> JobFacts:
+    return replace(
+        facts,
+        parallelism=facts.parallelism if event.parallelism is None else event.parallelism,
+        limits=facts.limits if event.limits is None else event.limits,
+    )
 
 
 def is_outdated(facts: JobFacts, event: Event) -> bool:

@@ -30,7 +30,7 @@ from headgate.core.failpoints import failpoint
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation
 from headgate.core.ports import ObjectStore
-from headgate.state import backend, layout, protocol
+from headgate.state import backend, layout, protocol, retention
 from headgate.state.facts import CheckpointFacts
 from headgate.state.log import read_epoch_record, read_log
 from headgate.state.records import GenerationRecord, read
@@ -45,7 +45,7 @@ class Superseded(InternalError):
 
 def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
     """Phases 1 and 2 of a recovery."""
-    store, graph = ports.open_store(), ports.compile()
+    store, graph = ports.open_store(), ports.graph()
     if action.ignore_state:
         return _prepare_from_scratch(action, ports, store, graph)
     state = backend.StateBackend(store, ports.job)
@@ -67,6 +67,7 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
         turn=action.turn,
         plan=plan,
         lineage=lineage,
+        fingerprint=graph.fingerprint(),
         skipped=tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped),
         identify_ms=float(identified_ms - began_ms),
         prepare_ms=float(ports.clock.now_ms() - identified_ms),
@@ -79,8 +80,8 @@ def _load(
     return state.prepare_checkpoint_load(
         parallelism=action.parallelism,
         graph=graph,
-        allow_drop_state=frozenset(ports.spec.allow_drop_state),
-        allow_skip_published=ports.spec.allow_skip_published,
+        allow_drop_state=frozenset(ports.spec().allow_drop_state),
+        allow_skip_published=ports.spec().allow_skip_published,
     )
 
 
@@ -112,7 +113,11 @@ def _prepare_from_scratch(
         skipped = (SkippedCheckpoint(epoch=newest, reason=error.message),)
     plan = LoadingPlan(job=ports.job, parallelism=action.parallelism, pending_commits=pending)
     return LoadPrepared(
-        turn=action.turn, plan=plan, lineage=Lineage(previous=previous), skipped=skipped
+        turn=action.turn,
+        plan=plan,
+        lineage=Lineage(previous=previous),
+        skipped=skipped,
+        fingerprint=graph.fingerprint(),
     )
 
 
@@ -157,7 +162,7 @@ def record(
     action: RecordCheckpoint, ports: JobPorts
 ) -> CheckpointRecorded | CheckpointSuperseded | AttemptTaken:
     """Write metadata, manifest and epoch record."""
-    store, graph = ports.open_store(), ports.compile()
+    store, graph = ports.open_store(), ports.graph()
     facts = CheckpointFacts(
         job=ports.job,
         generation=action.generation,
@@ -212,4 +217,11 @@ def write_savepoint(action: WriteSavepoint, ports: JobPorts) -> SavepointWritten
 
 def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
     """Delete what no retained checkpoint, savepoint or live generation can reach."""
-    return CleanupDone()
+    report = retention.run_cleanup(
+        ports.open_store(),
+        ports.job,
+        keep_last=action.retained_checkpoints,
+        live_generation=action.generation,
+        now_ms=ports.clock.now_ms(),
+    )
+    return CleanupDone(objects_deleted=report.objects, bytes_deleted=report.bytes)

@@ -74,8 +74,9 @@ def step_compiling(
 ) -> Step[Compiling | Scheduling | Stopped | Recovering | Failing]:
     facts = state.facts
     match event:
-        case Compiled(needs=needs):
-            return scheduling.enter_scheduling(facts, needs, state.prepared, now_ms)
+        case Compiled(needs=needs, fingerprint=fingerprint):
+            prepared = state.prepared if _fits(state, fingerprint) else None
+            return scheduling.enter_scheduling(facts, needs, prepared, now_ms)
         case ActionFailed(error=error):
             return failure.recover_or_fail(facts, error, now_ms)
         case TakenUp():
@@ -92,8 +93,9 @@ def step_compiling(
         case RestartRequested(mode=mode):
             # It is starting already; only what it starts from can change.
             facts = replace(facts, ignore_state=facts.ignore_state or mode == "ignore_state")
-            prepared = None if facts.ignore_state else state.prepared
-            return Step(Compiling(facts=facts, prepared=prepared))
+            return Step(
+                Compiling(facts=facts, prepared=None if facts.ignore_state else state.prepared)
+            )
         case CheckpointRequested() | SavepointRequested():
             return Step(state, notes=refusal(event, state.kind, facts))
         case (
@@ -121,3 +123,13 @@ def step_compiling(
             return Step(state)
         case _:
             assert_never(event)
+
+
+def _fits(state: Compiling, fingerprint: str) -> bool:
+    """Whether what was prepared is still what is needed: the text or the settings may be new."""
+    prepared = state.prepared
+    return (
+        prepared is not None
+        and prepared.fingerprint == fingerprint
+        and prepared.plan.parallelism == state.facts.parallelism
+    )

@@ -188,7 +188,7 @@ def step_scheduling(
                 return Step(state)
             return rescaling.enter_rescaling_by_kill(facts, state.needs, parallelism, now_ms)
         case RestartRequested(mode=mode):
-            if mode == "safe":
+            if mode == "safe" and event.parallelism is None and event.limits is None:
                 return Step(state)
             return restarting.enter_restarting_by_kill(facts, mode, now_ms)
         case CheckpointRequested() | SavepointRequested():

@@ -1,0 +1,471 @@
+"""The controller: jobs, their runners, the workers' link, the lease on each job. One per process.
+
+Read `step.py` for what is decided, `runner.py` for how it is carried out; this file only connects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.controller.claimant import Claimant
+from headgate.controller.clock import SteadyClock
+from headgate.controller.events import (
+    CheckpointRequested,
+    Event,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    StopRequested,
+)
+from headgate.controller.facts import JobFacts, RestartMode, StopMode
+from headgate.controller.fleet import LocalFleet
+from headgate.controller.history import HistoryEntry
+from headgate.controller.job_store import JobStore, Lease, LeaseHeld, LeaseLost, StoredJob
+from headgate.controller.limits import Limits
+from headgate.controller.link import WorkerLink
+from headgate.controller.notes import CheckpointNote
+from headgate.controller.notices import Notice, ProgressMade
+from headgate.controller.ports import JobPorts
+from headgate.controller.processes import process_identity
+from headgate.controller.runner import JobRunner
+from headgate.controller.slots import SlotPool
+from headgate.controller.spec import JobSpec
+from headgate.controller.state import is_terminal
+from headgate.controller.states.created import Created
+from headgate.controller.status import JobStatus, status_of
+from headgate.core.errors import ExternalError, UserError
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Generation, JobId
+from headgate.core.messages import Progress, RunSettings
+from headgate.core.model import model
+from headgate.core.ports import Clock
+from headgate.state.layout import check_name
+from headgate.state.stores import job_store, open_store
+
+log = logging.getLogger("headgate.controller")
+
+Compiler = Callable[[JobSpec], PipelineGraph]
+JOB_THREADS = 4
+
+
+@model
+class ControllerSettings:
+    """How this controller works. `data_dir` holds logs and scratch, never the truth."""
+
+    database_url: str
+    data_dir: str
+    # None = as many as jobs ask for.
+    slots: int | None = None
+    lease_ttl_ms: int = 15_000
+    host: str = "127.0.0.1"
+    worker_command: tuple[str, ...] = (sys.executable, "-m", "headgate.engine.worker")
+    worker_environment: dict[str, str] = {}  # noqa: RUF012
+
+
+@dataclass
+class _Driven:
+    """A job that this controller drives."""
+
+    runner: JobRunner
+    executor: ThreadPoolExecutor
+    progress: Progress | None = None
+
+
+class Controller:
+    """`compiler` turns a `JobSpec` into its graph; it may raise `UserError`."""
+
+    def __init__(
+        self, settings: ControllerSettings, compiler: Compiler, clock: Clock | None = None
+    ) -> None:
+        self._settings = settings
+        self._compiler = compiler
+        self._clock = clock or SteadyClock()
+        self._data_dir = Path(settings.data_dir).absolute()
+        self._holder = _holder()
+        self._lock = threading.RLock()
+        self._jobs: dict[JobId, _Driven] = {}
+        self._subscribers: list[Callable[[Notice], None]] = []
+        self._closed = threading.Event()
+        self._store = JobStore(settings.database_url)
+        self._slots = SlotPool(settings.slots)
+        self._link = WorkerLink(self._deliver, settings.host)
+        self._fleet = LocalFleet(
+            self._link,
+            self._deliver,
+            self._data_dir / "logs",
+            command=settings.worker_command,
+            environment=settings.worker_environment,
+            on_gone=self._remove_scratch,
+        )
+        self._keeper = threading.Thread(target=self._keep_leases, name="leases", daemon=True)
+
+    # ---- life --------------------------------------------------------------------------------
+
+    def start(self, *, take_up: bool = True) -> None:
+        """Take up every job that nobody drives, and go on looking for such jobs."""
+        if take_up:
+            self._take_up_all()
+        self._keeper.start()
+
+    def close(self) -> None:
+        """Stop driving: workers are killed, jobs stay as they are stored, leases are given back."""
+        self._closed.set()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        with self._lock:
+            driven = list(self._jobs.values())
+            self._jobs.clear()
+        for job in driven:
+            job.runner.close()
+        self._fleet.close()
+        self._link.close()
+        for job in driven:
+            job.executor.shutdown(wait=True)
+            self._store.release_lease(job.runner.lease)
+        self._store.close()
+
+    def subscribe(self, callback: Callable[[Notice], None]) -> Callable[[], None]:
+        """Call back on every notice, from a runner's thread; returns how to end it."""
+        with self._lock:
+            self._subscribers.append(callback)
+
+        def unsubscribe() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    # ---- jobs --------------------------------------------------------------------------------
+
+    def create_job(self, spec: JobSpec, job: JobId | None = None) -> JobId:
+        """Create a job and start it. Raises `UserError` where the id is taken."""
+        job = job or JobId(f"{job_id_for(spec.name)}-{secrets.token_hex(3)}")
+        _check(spec)
+        facts = JobFacts(
+            job=job,
+            limits=spec.limits,
+            parallelism=spec.parallelism,
+            jitter_seed=secrets.randbits(31),
+            entered_ms=self._clock.now_ms(),
+        )
+        with self._lock:
+            self._store.create_job(job, spec, Created(facts=facts), self._clock.now_ms())
+            self._drive(job)
+        return job
+
+    def attach_job(self, spec: JobSpec) -> JobId:
+        """Run the one job of this pipeline in this state store: resume it, or create it.
+
+        The id follows from the pipeline's name, so a job whose database was lost is found again by
+        its folder in the state store. `spec` counts from now on.
+        """
+        job = job_id_for(spec.name)
+        with self._lock:
+            if self._store.get_job(job) is None:
+                return self.create_job(spec, job)
+            _check(spec)
+            self._store.update_spec(job, spec, self._clock.now_ms())
+            self.restart_job(job, "safe", parallelism=spec.parallelism, limits=spec.limits)
+        return job
+
+    def stop_job(self, job: JobId, mode: StopMode = "checkpoint") -> None:
+        self._post(job, StopRequested(mode=mode))
+
+    def restart_job(
+        self,
+        job: JobId,
+        mode: RestartMode = "safe",
+        *,
+        parallelism: int | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._post(job, RestartRequested(mode=mode, parallelism=parallelism, limits=limits))
+
+    def rescale_job(self, job: JobId, parallelism: int) -> None:
+        if parallelism < 1:
+            raise UserError("the parallelism must be at least 1", code="parallelism")
+        self._post(job, RescaleRequested(parallelism=parallelism))
+
+    def trigger_checkpoint(self, job: JobId) -> None:
+        self._post(job, CheckpointRequested())
+
+    def savepoint(self, job: JobId, name: str) -> None:
+        self._post(job, SavepointRequested(name=check_name(name, what="savepoint")))
+
+    def update_job(self, job: JobId, spec: JobSpec) -> None:
+        """Change how a job is run, from its next start on."""
+        _check(spec)
+        self._store.update_spec(job, spec, self._clock.now_ms())
+
+    def delete_job(self, job: JobId) -> None:
+        """Forget a job that has ended; its checkpoints are not touched."""
+        with self._lock:
+            if not self.job_status(job).terminal:
+                raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
+            self._release(job)
+            self._store.delete_job(job)
+
+    # ---- looking -----------------------------------------------------------------------------
+
+    def job_status(self, job: JobId) -> JobStatus:
+        """Return the job as it is now. Raises `UserError` where there is no such job."""
+        return self._status(self._stored(job))
+
+    def job_statuses(self) -> list[JobStatus]:
+        return [self._status(stored) for stored in self._store.list_jobs()]
+
+    def job_spec(self, job: JobId) -> JobSpec:
+        return self._stored(job).spec
+
+    def job_history(self, job: JobId, *, limit: int = 1_000) -> list[HistoryEntry]:
+        return self._store.read_history(job, limit=limit)
+
+    def job_checkpoints(self, job: JobId, *, limit: int = 100) -> list[CheckpointNote]:
+        return self._store.read_checkpoints(job, limit=limit)
+
+    def log_path(self, job: JobId, generation: Generation) -> Path:
+        return self._fleet.log_path(job, generation)
+
+    def worker_pid(self, job: JobId) -> int | None:
+        """Return the process id of the job's worker while it runs here."""
+        return self._fleet.pid(job, self.job_status(job).generation)
+
+    def wait_for(
+        self, job: JobId, condition: Callable[[JobStatus], bool], timeout_seconds: float
+    ) -> JobStatus:
+        """Return the first status that meets the condition. Raises `ExternalError` on timeout."""
+        changed = threading.Event()
+        unsubscribe = self.subscribe(lambda notice: changed.set())
+        deadline = time.monotonic() + timeout_seconds
+        try:
+            while not condition(status := self.job_status(job)):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise ExternalError(
+                        f"job {job} is {status.state} ({status.doing}) after {timeout_seconds} s",
+                        code="timeout",
+                    )
+                changed.wait(min(left, 0.2))
+                changed.clear()
+            return status
+        finally:
+            unsubscribe()
+
+    # ---- driving -----------------------------------------------------------------------------
+
+    def _post(self, job: JobId, event: Event) -> None:
+        with self._lock:
+            self._stored(job)
+            self._drive(job).runner.post(event)
+
+    def _drive(self, job: JobId) -> _Driven:
+        """Return the job's runner, taking the job up where nobody drives it."""
+        with self._lock:
+            driven = self._jobs.get(job)
+            if driven is not None and not driven.runner.is_over:
+                return driven
+            taken = self._take_up(job)
+            if isinstance(taken, LeaseHeld):
+                raise ExternalError(
+                    f"job {job} is driven by another controller ({taken.holder})", code="job_leased"
+                )
+            return taken
+
+    def _take_up(self, job: JobId) -> _Driven | LeaseHeld:
+        lease = self._store.acquire_lease(
+            job,
+            self._holder,
+            now_ms=self._clock.now_ms(),
+            ttl_ms=self._settings.lease_ttl_ms,
+            is_dead=is_dead_holder,
+        )
+        if isinstance(lease, LeaseHeld):
+            return lease
+        # Read after the lease was taken: from now on nobody else changes it.
+        stored = self._stored(job)
+        executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
+        runner = JobRunner(
+            stored, lease, self._store, self._ports(job, lease), executor, self._notify
+        )
+        driven = _Driven(runner, executor)
+        self._jobs[job] = driven
+        runner.start()
+        return driven
+
+    def _ports(self, job: JobId, lease: Lease) -> JobPorts:
+        claimant = Claimant(
+            database=self._store.database, lease=lease.number, controller=f"pid-{os.getpid()}"
+        )
+        graphs = _Graphs(lambda: self._compiler(self._stored(job).spec))
+        return JobPorts(
+            job=job,
+            spec=lambda: self._stored(job).spec,
+            claimant=claimant.text(),
+            open_store=lambda: job_store(open_store(self._stored(job).spec.state_url), job),
+            compile=graphs.compile,
+            graph=graphs.graph,
+            fleet=self._fleet,
+            slots=self._slots,
+            clock=self._clock,
+            new_token=lambda: secrets.token_hex(16),
+            run_settings=lambda generation: self._run_settings(job, generation),
+        )
+
+    def _run_settings(self, job: JobId, generation: Generation) -> RunSettings:
+        spec = self._stored(job).spec
+        return RunSettings(
+            state_url=spec.state_url,
+            scratch_dir=str(self._scratch(job, generation)),
+            cache_dir=str(self._data_dir / "cache" / job),
+            master=spec.master,
+            max_batch_rows=spec.max_batch_rows,
+            source_idle_ms=spec.source_idle_ms,
+            heartbeat_interval_ms=spec.limits.heartbeat_interval_ms,
+            verify_checksums=spec.verify_checksums,
+            spark_conf=spec.spark_conf,
+        )
+
+    def _scratch(self, job: JobId, generation: Generation) -> Path:
+        return self._data_dir / "scratch" / job / str(generation)
+
+    def _remove_scratch(self, job: JobId, generation: Generation) -> None:
+        # A worker that was killed could not do it itself.
+        shutil.rmtree(self._scratch(job, generation), ignore_errors=True)
+
+    def _deliver(self, job: JobId, event: Event) -> None:
+        with self._lock:
+            driven = self._jobs.get(job)
+        if driven is not None:
+            driven.runner.post(event)
+
+    def _notify(self, notice: Notice) -> None:
+        with self._lock:
+            subscribers = list(self._subscribers)
+            driven = self._jobs.get(notice.job)
+        if isinstance(notice, ProgressMade) and driven is not None:
+            driven.progress = notice.progress
+        for subscriber in subscribers:
+            subscriber(notice)
+
+    def _stored(self, job: JobId) -> StoredJob:
+        stored = self._store.get_job(job)
+        if stored is None:
+            raise UserError(f"there is no job {job}", code="no_such_job")
+        return stored
+
+    def _status(self, stored: StoredJob) -> JobStatus:
+        with self._lock:
+            driven = self._jobs.get(stored.job)
+        here = driven is not None and not driven.runner.is_over
+        state = driven.runner.state if driven is not None and here else stored.state
+        progress = driven.progress if driven is not None else None
+        return status_of(stored, state, progress, driven_here=here)
+
+    # ---- leases ------------------------------------------------------------------------------
+
+    def _keep_leases(self) -> None:
+        while not self._closed.wait(self._settings.lease_ttl_ms / 3000):
+            try:
+                self._renew_all()
+                self._take_up_all()
+            except Exception:
+                # The thread's boundary: a database that is away for a while is tried again.
+                log.exception("leases could not be kept")
+
+    def _renew_all(self) -> None:
+        with self._lock:
+            driven = dict(self._jobs)
+        for job, entry in driven.items():
+            if entry.runner.is_over:
+                self._release(job)
+                continue
+            renewed = self._store.renew_lease(
+                entry.runner.lease,
+                now_ms=self._clock.now_ms(),
+                ttl_ms=self._settings.lease_ttl_ms,
+            )
+            if isinstance(renewed, LeaseLost):
+                log.warning("job %s: the lease was lost", job)
+                self._fleet.kill(job, entry.runner.state.facts.generation)
+                self._release(job)
+            else:
+                entry.runner.renewed(renewed)
+
+    def _release(self, job: JobId) -> None:
+        with self._lock:
+            entry = self._jobs.pop(job, None)
+        if entry is not None:
+            entry.runner.close()
+            entry.executor.shutdown(wait=False)
+            self._store.release_lease(entry.runner.lease)
+
+    def _take_up_all(self) -> None:
+        for stored in self._store.list_jobs():
+            with self._lock:
+                if stored.job in self._jobs or is_terminal(stored.state) or self._closed.is_set():
+                    continue
+                self._take_up(stored.job)
+
+
+class _Graphs:
+    """The graph of one job: compiled when it is asked for, kept for the generation under way."""
+
+    def __init__(self, compile_now: Callable[[], PipelineGraph]) -> None:
+        self._compile_now = compile_now
+        self._lock = threading.Lock()
+        self._graph: PipelineGraph | None = None
+
+    def compile(self) -> PipelineGraph:
+        graph = self._compile_now()
+        with self._lock:
+            self._graph = graph
+        return graph
+
+    def graph(self) -> PipelineGraph:
+        with self._lock:
+            if self._graph is not None:
+                return self._graph
+        return self.compile()
+
+
+def job_id_for(name: str) -> JobId:
+    """Return the id of a pipeline's one job: its name, made fit for paths."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80]
+    if slug == name:
+        return JobId(slug)
+    return JobId(f"{slug or 'job'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}")
+
+
+def _check(spec: JobSpec) -> None:
+    if (spec.sql is None) == (spec.graph is None):
+        raise UserError("give either the SQL text or the graph of the pipeline", code="job_spec")
+    if spec.parallelism < 1:
+        raise UserError("the parallelism must be at least 1", code="parallelism")
+    open_store(spec.state_url)
+
+
+def _holder() -> str:
+    pid = os.getpid()
+    return f"{socket.gethostname()}|{pid}|{process_identity(pid)}|{secrets.token_hex(4)}"
+
+
+def is_dead_holder(holder: str) -> bool:
+    """Whether the holder of a lease is a process of this host that no longer exists."""
+    parts = holder.split("|")
+    if len(parts) != 4 or parts[0] != socket.gethostname() or not parts[1].isdigit():
+        return False
+    return process_identity(int(parts[1])) != parts[2]

@@ -1,0 +1,216 @@
+"""The loop that drives one job: event in -> step -> persist -> perform actions.
+
+One thread per job. Actions that may block run beside it, so that the worker's messages are still
+taken; what comes of them is an event like any other. A crash between any two lines is survived:
+whoever takes the job up reads the stored state and says `TakenUp`, and the rule of that state does
+again what must be done.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from headgate.controller.actions import Action
+from headgate.controller.drive import Change, drive
+from headgate.controller.events import Event, TakenUp, Tick
+from headgate.controller.job_store import JobStore, Lease, LeaseLost, StoredJob
+from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.perform import is_slow, perform
+from headgate.controller.ports import JobPorts
+from headgate.controller.state import JobState, next_deadline
+from headgate.core.failpoints import failpoint
+from headgate.core.messages import Heartbeat
+
+log = logging.getLogger("headgate.controller.runner")
+
+# A loop that fails is started again from the stored state; more often than this it is given up.
+CRASHES_MAX = 20
+DATABASE_RETRY_SECONDS = 0.5
+DATABASE_RETRIES_MAX = 60
+
+
+class LetGo(Exception):
+    """Another controller drives the job now."""
+
+
+class JobRunner:
+    """Drives one job while this controller holds its lease."""
+
+    def __init__(
+        self,
+        stored: StoredJob,
+        lease: Lease,
+        store: JobStore,
+        ports: JobPorts,
+        executor: Executor,
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self.job = stored.job
+        self._state: JobState = stored.state
+        self._version = stored.version
+        self._lease = lease
+        self._store = store
+        self._ports = ports
+        self._executor = executor
+        self._notify = notify
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"job-{self.job}", daemon=True)
+
+    @property
+    def state(self) -> JobState:
+        return self._state
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this controller no longer drives the job."""
+        return self._over.is_set()
+
+    def start(self) -> None:
+        self.post(TakenUp(claimant=self._ports.claimant))
+        self._thread.start()
+
+    def post(self, event: Event) -> None:
+        """Queue an event; from any thread."""
+        self._events.put(event)
+
+    def renewed(self, lease: Lease) -> None:
+        self._lease = lease
+
+    def close(self) -> None:
+        """Stop driving the job, whatever its state; nothing is done to its worker."""
+        self._events.put(None)
+        if threading.current_thread() is not self._thread and self._thread.is_alive():
+            self._thread.join()
+
+    # ---- the loop ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        for _ in range(CRASHES_MAX):
+            try:
+                self._loop()
+                break
+            except LetGo:
+                log.warning("job %s: driven by another controller now", self.job)
+                self._abandon()
+                break
+            except Exception:
+                # The thread's boundary. The job is taken up again as after a crash.
+                log.exception("job %s: its loop failed and is started again", self.job)
+                if not self._reload():
+                    break
+        else:
+            log.error("job %s: its loop failed %s times, it is let go", self.job, CRASHES_MAX)
+            self._abandon()
+        self._over.set()
+
+    def _loop(self) -> None:
+        while True:
+            event = self._next_event()
+            if event is None:
+                return
+            self._handle(event)
+
+    def _next_event(self) -> Event | None:
+        deadline_ms = next_deadline(self._state)
+        if deadline_ms is None:
+            return self._events.get()
+        wait_ms = deadline_ms - self._ports.clock.now_ms()
+        try:
+            # Even if the deadline has passed, what is waiting comes first: it may be a heartbeat.
+            return self._events.get(timeout=max(0.0, wait_ms / 1000))
+        except queue.Empty:
+            return Tick()
+
+    def _handle(self, event: Event) -> None:
+        now_ms = self._ports.clock.now_ms()
+        if isinstance(event, Heartbeat) and event.generation == self._state.facts.generation:
+            self._notify(
+                ProgressMade(
+                    job=self.job,
+                    at_ms=now_ms,
+                    generation=event.generation,
+                    progress=event.progress,
+                )
+            )
+        driven = drive(self._state, event, now_ms, self._persist)
+        self._state = driven.state
+        if driven.change is not None:
+            failpoint("controller.after_persist")
+            self._tell(driven.change)
+        for action in driven.actions:
+            self._perform(action)
+
+    def _persist(self, change: Change) -> None:
+        """Make the change durable, waiting for a database that is away for a while."""
+        for attempt in range(DATABASE_RETRIES_MAX):
+            try:
+                outcome = self._store.save(self._lease, self._version, change)
+            except SQLAlchemyError as error:
+                if attempt + 1 == DATABASE_RETRIES_MAX:
+                    raise
+                log.warning("job %s: the database did not take its state: %s", self.job, error)
+                self._over.wait(DATABASE_RETRY_SECONDS)
+                continue
+            if isinstance(outcome, LeaseLost):
+                raise LetGo(self.job)
+            self._version = outcome.version
+            return
+
+    def _perform(self, action: Action) -> None:
+        if is_slow(action):
+            self._executor.submit(self._perform_and_post, action)
+        else:
+            self._perform_and_post(action)
+
+    def _perform_and_post(self, action: Action) -> None:
+        for event in perform(action, self._ports):
+            self.post(event)
+
+    def _tell(self, change: Change) -> None:
+        if change.moved:
+            log.info(
+                "job %s: %s -> %s (%s)",
+                self.job,
+                change.before.kind,
+                change.after.kind,
+                change.reason,
+            )
+            self._notify(
+                StateChanged(
+                    job=self.job,
+                    at_ms=change.at_ms,
+                    before=change.before.kind,
+                    after=change.after.kind,
+                    reason=change.reason,
+                )
+            )
+        for note in change.notes:
+            self._notify(Noted(job=self.job, at_ms=change.at_ms, note=note))
+
+    # ---- after a crash, and at the end -------------------------------------------------------
+
+    def _reload(self) -> bool:
+        """Take the job up again from its stored state; return whether it is still ours."""
+        stored = self._store.get_job(self.job)
+        if stored is None:
+            self._abandon()
+            return False
+        self._state, self._version = stored.state, stored.version
+        self.post(TakenUp(claimant=self._ports.claimant))
+        return True
+
+    def _abandon(self) -> None:
+        """End our worker: somebody else decides about this job now."""
+        self._ports.fleet.kill(self.job, self._state.facts.generation)
+        self._ports.slots.release(self.job)

@@ -1,0 +1,118 @@
+"""A job as a person sees it."""
+
+from __future__ import annotations
+
+from headgate.controller.flight import Idle
+from headgate.controller.job_store import StoredJob
+from headgate.controller.live import Live
+from headgate.controller.state import JobState, is_terminal
+from headgate.controller.states.checkpoint_stopping import CheckpointStopping
+from headgate.controller.states.failed import Failed
+from headgate.controller.states.failing import Failing
+from headgate.controller.states.finishing import Finishing
+from headgate.controller.states.recovering import Recovering
+from headgate.controller.states.rescaling import Rescaling
+from headgate.controller.states.restarting import Restarting
+from headgate.controller.states.running import Running
+from headgate.controller.states.scheduling import Scheduling
+from headgate.controller.states.stopping import Stopping
+from headgate.core.errors import ErrorInfo
+from headgate.core.ids import Epoch, Generation, JobId
+from headgate.core.messages import Progress
+from headgate.core.model import model
+
+
+@model
+class JobStatus:
+    """`state` is the kind of the state ("running", ...); `doing` says where in it the job is."""
+
+    job: JobId
+    pipeline: str
+    state: str
+    terminal: bool
+    doing: str
+    since_ms: int
+    generation: Generation
+    parallelism: int
+    last_epoch: Epoch
+    committed_epoch: Epoch
+    checkpoint_in_flight: Epoch | None
+    restarts_used: int
+    recoveries: int
+    # Why it failed, or what the recovery under way is about.
+    error: ErrorInfo | None
+    # None = no worker has reported yet.
+    progress: Progress | None
+    # Whether this controller drives it.
+    driven_here: bool
+
+
+def status_of(
+    stored: StoredJob, state: JobState, progress: Progress | None, *, driven_here: bool
+) -> JobStatus:
+    facts = state.facts
+    live = live_of(state)
+    return JobStatus(
+        job=stored.job,
+        pipeline=stored.spec.name,
+        state=state.kind,
+        terminal=is_terminal(state),
+        doing=describe(state),
+        since_ms=facts.entered_ms,
+        generation=facts.generation,
+        parallelism=facts.parallelism,
+        last_epoch=facts.last_epoch,
+        committed_epoch=facts.committed_epoch,
+        checkpoint_in_flight=None if live is None else _in_flight(live),
+        restarts_used=facts.restarts_used,
+        recoveries=facts.recoveries,
+        error=_error(state),
+        progress=progress,
+        driven_here=driven_here,
+    )
+
+
+def live_of(state: JobState) -> Live | None:
+    """Return the generation under way, where there is one."""
+    match state:
+        case Running():
+            return state.live
+        case CheckpointStopping() | Stopping() | Finishing() | Rescaling() | Restarting():
+            return state.drain.live
+        case _:
+            return None
+
+
+def describe(state: JobState) -> str:
+    """Say in a few words what the job is doing within its state."""
+    match state:
+        case Scheduling(phase="waiting_for_slots", waiting=waiting) if waiting:
+            return waiting
+        case Scheduling(phase=phase):
+            return phase.replace("_", " ")
+        case Recovering(phase=phase, reason=reason):
+            return f"{phase}: {reason}"
+        case Running(live=live):
+            return "" if isinstance(live.coordinator.phase, Idle) else live.coordinator.phase.kind
+        case CheckpointStopping() | Stopping() | Finishing() | Rescaling() | Restarting():
+            words = {"checkpoint": "final checkpoint", "worker": "worker is ending"}
+            return words.get(state.drain.phase, "killing the worker")
+        case Failing(error=error) | Failed(error=error):
+            return error.message
+        case _:
+            return ""
+
+
+def _in_flight(live: Live) -> Epoch | None:
+    phase = live.coordinator.phase
+    return None if isinstance(phase, Idle) else phase.flight.epoch
+
+
+def _error(state: JobState) -> ErrorInfo | None:
+    match state:
+        case Failing(error=error) | Failed(error=error):
+            return error
+        case Recovering(source=source):
+            return source
+        case _:
+            return None

@@ -1,0 +1,108 @@
+"""The tables of the job store, and how the database is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine, make_url
+
+metadata = sa.MetaData()
+
+# Chosen once per database: its own identity.
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("key", sa.String(100), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+pipelines = sa.Table(
+    "pipelines",
+    metadata,
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("sql", sa.Text, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("updated_ms", sa.BigInteger, nullable=False),
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.String(200), primary_key=True),
+    sa.Column("pipeline", sa.String(200), nullable=False, index=True),
+    sa.Column("state_url", sa.Text, nullable=False),
+    sa.Column("spec", sa.Text, nullable=False),
+    # The state's name, for people and queries; the state itself is the JSON beside it.
+    sa.Column("state_kind", sa.String(40), nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    # Raised by every write: a write that does not know the last one is refused.
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("updated_ms", sa.BigInteger, nullable=False),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("job", sa.String(200), primary_key=True),
+    sa.Column("holder", sa.String(400), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("expires_ms", sa.BigInteger, nullable=False),
+)
+
+history = sa.Table(
+    "history",
+    metadata,
+    sa.Column(
+        "id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column("job", sa.String(200), nullable=False, index=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.String(40), nullable=False),
+    sa.Column("entry", sa.Text, nullable=False),
+)
+
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("job", sa.String(200), primary_key=True),
+    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("note", sa.Text, nullable=False),
+)
+
+
+def open_engine(url: str) -> Engine:
+    """Open a database by URL: `sqlite:///path`, `postgresql://...`, or a plain path to a file."""
+    if "://" not in url:
+        url = f"sqlite:///{Path(url).absolute()}"
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(parsed)
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return sa.create_engine(parsed, pool_pre_ping=True)
+
+
+def _open_sqlite(url: sa.URL) -> Engine:
+    if url.database:
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(url, connect_args={"timeout": 30.0})
+
+    @sa.event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        # pysqlite would otherwise begin transactions late, and two readers that both want to write
+        # would fail instead of waiting for each other.
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
