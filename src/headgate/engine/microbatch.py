@@ -60,6 +60,7 @@ class Engine:
     sources: dict[OperatorId, Source]
     sinks: dict[OperatorId, Sink]
     _schemas: dict[str, tuple[StructType, pa.Schema]] = field(default_factory=dict)
+    _columns: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
@@ -77,6 +78,7 @@ class Engine:
             state=state,
             reports=self._reports,
             schemas=self._schemas,
+            columns=self._columns,
         )
         try:
             plan = builder.build()

@@ -21,7 +21,8 @@ def build_project(builder: Builder, operator: Operator, inputs: list[Frame]) -> 
     assert isinstance(spec, ProjectSpec)
     (source,) = inputs
     df = source.df if spec.where is None else source.df.where(spec.where)
-    hidden = [c for c in hidden_columns(df.columns) if c not in {e.name for e in spec.exprs}]
+    present = builder.columns_of(f"{operator.id}/input", df)
+    hidden = [c for c in hidden_columns(present) if c not in {e.name for e in spec.exprs}]
     return Frame(df.selectExpr(*(named(e) for e in spec.exprs), *hidden), source.aligned)
 
 

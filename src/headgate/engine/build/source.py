@@ -25,21 +25,23 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
     start, end = cut.start[operator.id], cut.end[operator.id]
     parallelism = builder.context.parallelism
     if start == end:
-        rows = _empty(builder, spec)
-    else:
-        rows = builder.sources[operator.id].read(builder.spark, start, end, parallelism)
+        return Frame(
+            _filtered(spec, _with_event_time(spec, _empty(builder, spec), cut.now_ms), False)
+        )
+    rows = builder.sources[operator.id].read(builder.spark, start, end, parallelism)
     df = _with_event_time(spec, rows, cut.now_ms)
-    if len(builder.graph.consumers(operator.id)) > 1:
+    bad = BAD_COLUMN in builder.columns_of(operator.id, df)
+    shared = len(builder.graph.consumers(operator.id)) > 1
+    if shared:
         # Metrics of a persisted plan are lost, so the plan is observed above it, by one consumer.
         df = builder.persist(df)
-    if start != end:
-        observed = _observed(builder, operator, spec, df)
-        builder.observed_once[operator.id] = Frame(_filtered(spec, observed))
-    return Frame(_filtered(spec, df))
+    observed = Frame(_filtered(spec, _observed(builder, operator, spec, df, bad), bad))
+    builder.observed_once[operator.id] = observed
+    return Frame(_filtered(spec, df, bad)) if shared else observed
 
 
-def _filtered(spec: SourceSpec, df: DataFrame) -> DataFrame:
-    if BAD_COLUMN in df.columns:
+def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
+    if bad:
         df = df.where(f"NOT {BAD_COLUMN}").drop(BAD_COLUMN)
     return df if spec.where is None else df.where(spec.where)
 
@@ -61,14 +63,16 @@ def _with_event_time(spec: SourceSpec, rows: DataFrame, now_ms: int) -> DataFram
     )
 
 
-def _observed(builder: Builder, operator: Operator, spec: SourceSpec, df: DataFrame) -> DataFrame:
+def _observed(
+    builder: Builder, operator: Operator, spec: SourceSpec, df: DataFrame, bad: bool
+) -> DataFrame:
     """Have Spark count the rows and find the greatest watermark in passing, before any filter."""
     observation = Observation()
     builder.observations[operator.id] = observation
-    bad = f"count_if({BAD_COLUMN})" if BAD_COLUMN in df.columns else "CAST(0 AS BIGINT)"
+    bad_rows = f"count_if({BAD_COLUMN})" if bad else "CAST(0 AS BIGINT)"
     return df.observe(
         observation,
-        F.expr(f"max(unix_micros({spec.watermark}))").alias("watermark"),
-        F.expr("count(1)").alias("rows"),
-        F.expr(bad).alias("bad"),
+        F.expr(f"max(unix_micros({spec.watermark})) AS watermark"),
+        F.expr("count(1) AS rows"),
+        F.expr(f"{bad_rows} AS bad"),
     )

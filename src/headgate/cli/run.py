@@ -1,0 +1,157 @@
+"""`headgate run`: the whole system in one command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headgate.cli.display import RunDisplay
+from headgate.cli.plan import planned_or_exit, read_text
+from headgate.components import embedded_controller
+from headgate.controller.controller import Controller
+from headgate.controller.limits import Limits
+from headgate.controller.spec import JobSpec
+from headgate.controller.status import JobStatus
+from headgate.core.durations import parse_duration_ms
+from headgate.core.errors import UserError
+from headgate.core.ids import JobId
+
+WEEK_SECONDS = 7 * 24 * 3600.0
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The SQL file of the pipeline.")],
+    state_dir: Annotated[
+        str, typer.Option(help="Where checkpoints live: a folder or an s3:// URL.")
+    ] = ".headgate",
+    parallelism: Annotated[
+        int, typer.Option(min=1, help="Subtasks of every operator; may differ from last time.")
+    ] = 0,
+    checkpoint_interval: Annotated[
+        str, typer.Option(help="10s, 500ms, ...; 0 = as often as possible; or auto.")
+    ] = "10s",
+    max_batch_rows: Annotated[
+        int, typer.Option(min=1, help="Most rows of a source in one micro-batch.")
+    ] = 1_000_000,
+    udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A Spark setting, spark.key=value.")
+    ] = None,
+    master: Annotated[
+        str, typer.Option(help="Spark master; default: this machine's cores.")
+    ] = "local",
+    name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
+    allow_drop_state: Annotated[
+        list[str] | None,
+        typer.Option(help="Operator whose state may be lost because the query changed."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON event per line.")] = False,
+) -> None:
+    """Run a pipeline until its data ends, it fails, or Ctrl-C stops it.
+
+    With the same state dir and name it resumes where it left off, at any parallelism. Ctrl-C takes
+    a final checkpoint and stops; a second one stops at once. Exit codes: 0 finished or stopped,
+    1 failed, 2 refused SQL.
+    """
+    sql = read_text(file, "SQL file")
+    udf_source = read_text(udfs, "UDF file") if udfs is not None else None
+    # Refuse wrong SQL here, with the text at hand, before anything is started or created.
+    planned_or_exit(sql, udf_source)
+    subtasks = parallelism or default_parallelism()
+    spec = JobSpec(
+        name=name or file.stem,
+        sql=sql,
+        udf_source=udf_source,
+        state_url=state_dir if "://" in state_dir else str(Path(state_dir).absolute()),
+        parallelism=subtasks,
+        limits=Limits(
+            checkpoint_interval_ms="auto"
+            if checkpoint_interval == "auto"
+            else parse_duration_ms(checkpoint_interval),
+            heartbeat_interval_ms=1_000,
+        ),
+        # A task that fails because its Python worker died is simply run again.
+        master=f"local[{subtasks},4]" if master == "local" else master,
+        max_batch_rows=max_batch_rows,
+        spark_conf=parse_settings(settings or []),
+        allow_drop_state=tuple(allow_drop_state or ()),
+    )
+    # Events as JSON are for programs: nothing else may stand between them.
+    console = Console(highlight=False)
+    display = RunDisplay(console, as_json=as_json)
+    controller = embedded_controller(spec.state_url)
+    try:
+        controller.subscribe(display.show)
+        controller.start(take_up=False)
+        with display.running():
+            status = run_to_end(controller, controller.attach_job(spec))
+    finally:
+        controller.close()
+    if status.state == "failed":
+        _explain_failure(controller, status)
+        raise typer.Exit(1)
+    if not as_json:
+        console.print(f"{status.pipeline}: {status.state}, epoch {status.committed_epoch}")
+
+
+def default_parallelism() -> int:
+    """Return one subtask per core of this machine, at most 4: more is a deliberate choice."""
+    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """Parse `spark.key=value` pairs."""
+    parsed: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.startswith("spark."):
+            raise UserError(f"--set {pair}: write spark.key=value", code="setting")
+        parsed[key] = value
+    return parsed
+
+
+def run_to_end(controller: Controller, job: JobId) -> JobStatus:
+    """Wait until the job has ended; the first interrupt stops it orderly, the second at once."""
+    with _interrupts(controller, job):
+        return controller.wait_for(job, lambda status: status.terminal, WEEK_SECONDS)
+
+
+@contextmanager
+def _interrupts(controller: Controller, job: JobId) -> Iterator[None]:
+    asked = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # A thread: the handler may have interrupted whatever holds the controller's lock.
+        mode = "immediate" if asked.is_set() else "checkpoint"
+        asked.set()
+        threading.Thread(target=controller.stop_job, args=(job, mode), daemon=True).start()
+
+    previous = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _explain_failure(controller: Controller, status: JobStatus) -> None:
+    error = Console(stderr=True, highlight=False)
+    if status.error is None:
+        error.print(f"[red]failed:[/] {status.doing}")
+        return
+    where = f" in operator {status.error.operator}" if status.error.operator else ""
+    error.print(f"[red]failed{where}:[/] ", end="")
+    error.print(status.error.message, markup=False)
+    error.print(
+        f"[dim]code {status.error.code}, {status.error.domain} error; worker log: "
+        f"{controller.log_path(status.job, status.generation)}[/]"
+    )

@@ -1,0 +1,128 @@
+"""Runs `headgate` as a real process: watches its events, kills it, or its worker, for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+WAIT_SECONDS = 240.0
+
+
+class HeadgateProcess:
+    """`headgate ARGUMENTS --json` with its events as they come."""
+
+    def __init__(
+        self, *arguments: str, failpoints: str = "", environment: dict[str, str] | None = None
+    ) -> None:
+        env = {**os.environ, **(environment or {}), "HEADGATE_FAILPOINTS": failpoints}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "headgate", *arguments, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+            start_new_session=True,
+        )
+        self.events: list[dict[str, Any]] = []
+        self._incoming: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._errors: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._read_events, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for(self, event: str, count: int = 1, **fields: Any) -> dict[str, Any]:
+        """Return the `count`-th event of this kind (from now on) whose fields match."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                found = self._incoming.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(
+                    f"no {event} within {WAIT_SECONDS} s: {self.story()}"
+                ) from None
+            if found is None:
+                raise AssertionError(f"ended before {event}: {self.story()}")
+            self.events.append(found)
+            kind = found.get("note_kind") or found["event"]
+            flat = {**found, **found.get("note", {})}
+            if kind == event and all(flat.get(k) == v for k, v in fields.items()):
+                count -= 1
+                if count == 0:
+                    return flat
+
+    def finish(self) -> int:
+        """Wait for the end; return the exit code."""
+        code = self.process.wait(timeout=WAIT_SECONDS)
+        for thread in self._threads:
+            thread.join(timeout=30)
+        while (event := self._incoming.get(timeout=30)) is not None:
+            self.events.append(event)
+        return code
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL the controller; its workers must follow by themselves."""
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+    def kill_worker(self) -> int:
+        """SIGKILL the worker process, and return its pid."""
+        (pid,) = children_running("headgate.engine.worker", self.process.pid)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def states(self) -> list[str]:
+        return [e["after"] for e in self.events if e["event"] == "StateChanged"]
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        return [e["note"] for e in self.events if e.get("note_kind") == kind]
+
+    def story(self) -> str:
+        """Everything that is known, for the message of a failed test."""
+        changes = [
+            f"{e['before']} -> {e['after']}: {e['reason']}"
+            for e in self.events
+            if e["event"] == "StateChanged"
+        ]
+        return "\n".join([f"exit code {self.process.poll()}", *changes, *self._errors[-40:]])
+
+    def _read_events(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._incoming.put(json.loads(line))
+        self._incoming.put(None)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._errors.append(line.rstrip())
+
+
+def children_running(module: str, parent: int) -> list[int]:
+    """Return the child processes of `parent` that run a Python module."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            status = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended while we looked
+        if int(status[1]) == parent and module.encode() in command:
+            found.append(int(entry.name))
+    return found
