@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.controller.facts import Lineage
+from headgate.controller.facts import NO_GENERATION, Lineage
 from headgate.core.checkpoint import CheckpointRef, EpochCut, LoadingPlan, SubtaskAck
 from headgate.core.ids import Epoch, Generation
 from headgate.core.messages import Barrier, Commit, Stop
@@ -22,7 +22,8 @@ class PrepareLoad:
 
     turn: int
     parallelism: int
-    ignore_state: bool = False
+    # Where the newest checkpoint is of an older generation than this, start from nothing.
+    ignore_before: Generation = NO_GENERATION
 
 
 @model
@@ -114,6 +115,7 @@ class WriteSavepoint:
 class RunCleanup:
     generation: Generation
     retained_checkpoints: int
+    time_ms: int
 
 
 Action = (

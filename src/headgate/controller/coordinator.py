@@ -15,7 +15,6 @@ may exist, so from there on the checkpoint is completed or the job recovers and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -27,16 +26,7 @@ from headgate.controller.actions import (
     SendToWorker,
     WriteSavepoint,
 )
-from headgate.controller.auto_interval import auto_interval_ms, smoothed
-from headgate.controller.events import (
-    AttemptTaken,
-    CheckpointRecorded,
-    MarkerFailed,
-    MarkerWritten,
-    RecordFailed,
-    SavepointFailed,
-    SavepointWritten,
-)
+from headgate.controller.auto_interval import auto_interval_ms
 from headgate.controller.facts import Lineage, OperatorNeed
 from headgate.controller.flight import (
     Collecting,
@@ -47,17 +37,13 @@ from headgate.controller.flight import (
     Marking,
     Recording,
     Saving,
-    is_complete,
     missing_acks,
-    sink_commits,
-    summarize,
 )
 from headgate.controller.limits import Limits
 from headgate.controller.notes import AbortNote, Note, SavepointNote
-from headgate.core.checkpoint import CheckpointRef
-from headgate.core.errors import ErrorDomain, ErrorInfo, RetryHint
+from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.ids import Epoch, Generation
-from headgate.core.messages import Barrier, Commit, EpochCutDone, SinkPublished, SubtaskAcked
+from headgate.core.messages import Barrier, Commit
 from headgate.core.model import model
 
 
@@ -117,7 +103,9 @@ def interval_ms(coordinator: Coordinator, frame: Frame) -> int:
 def _checkpoint_due_ms(c: Coordinator, frame: Frame) -> int:
     if c.asked or c.savepoints or c.final_wanted:
         return c.last_started_ms
-    return c.last_started_ms + interval_ms(c, frame)
+    # With a very short interval an idle pipeline would do nothing but write empty checkpoints.
+    least_ms = frame.limits.idle_interval_ms if c.was_idle else 0
+    return c.last_started_ms + max(least_ms, interval_ms(c, frame))
 
 
 def _cleanup_due_ms(c: Coordinator, frame: Frame) -> int | None:
@@ -176,10 +164,7 @@ def _start_next(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
     cleanup_due_ms = _cleanup_due_ms(c, frame)
     if cleanup_due_ms is not None and now_ms >= cleanup_due_ms and not c.final_wanted:
         cleaned = replace(c, last_cleanup_ms=now_ms, checkpoints_since_cleanup=0)
-        action = RunCleanup(
-            generation=frame.generation, retained_checkpoints=frame.limits.retained_checkpoints
-        )
-        return Decided(coordinator=cleaned, actions=(action,))
+        return Decided(coordinator=cleaned, actions=(cleanup(frame),))
     if now_ms >= _checkpoint_due_ms(c, frame):
         return _start_checkpoint(c, frame, now_ms, attempt=1)
     return Decided(coordinator=c)
@@ -200,6 +185,14 @@ def _start_checkpoint(c: Coordinator, frame: Frame, now_ms: int, *, attempt: int
     return Decided(coordinator=started, actions=(barrier(flight, frame),))
 
 
+def cleanup(frame: Frame) -> RunCleanup:
+    return RunCleanup(
+        generation=frame.generation,
+        retained_checkpoints=frame.limits.retained_checkpoints,
+        time_ms=frame.limits.cleanup_time_ms,
+    )
+
+
 def barrier(flight: Flight, frame: Frame) -> SendToWorker:
     """Return the message that starts (or, for a worker that came back, repeats) the attempt."""
     message = Barrier(
@@ -215,21 +208,13 @@ def _abort(c: Coordinator, phase: Collecting, frame: Frame, now_ms: int) -> Deci
     missing = missing_acks(phase, frame.needs, frame.parallelism)
     waiting = ", ".join(f"{operator}/{subtask}" for operator, subtask in missing[:5])
     reason = f"waited for {waiting or 'the cut of the epoch'}"
-    return _try_again(c, phase.flight, frame, now_ms, reason=reason, missing=len(missing))
+    return try_again(c, phase.flight, frame, now_ms, reason=reason, missing=len(missing))
 
 
-def on_attempt_taken(c: Coordinator, frame: Frame, event: AttemptTaken, now_ms: int) -> Decided:
-    """Somebody wrote other facts under this attempt, and they do not count: use the next one."""
-    phase = c.phase
-    if not isinstance(phase, Recording) or event.epoch != phase.flight.epoch:
-        return Decided(coordinator=c)
-    reason = "found other facts under the same attempt"
-    return _try_again(c, phase.flight, frame, now_ms, reason=reason, missing=0)
-
-
-def _try_again(
+def try_again(
     c: Coordinator, flight: Flight, frame: Frame, now_ms: int, *, reason: str, missing: int
 ) -> Decided:
+    """Give this attempt up: the same epoch again with the next one, unless that was too often."""
     note = AbortNote(
         generation=frame.generation,
         epoch=flight.epoch,
@@ -261,7 +246,7 @@ def _retry(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
             if c.phase.retry_at_ms is None or now_ms < c.phase.retry_at_ms:
                 return Decided(coordinator=c)
             again = replace(c, phase=replace(c.phase, retry_at_ms=None))
-            return Decided(coordinator=again, actions=_writes(again, frame))
+            return Decided(coordinator=again, actions=writes(again, frame))
         case _:
             return Decided(coordinator=c)
 
@@ -279,7 +264,7 @@ def repeat_message(c: Coordinator, frame: Frame) -> Decided:
             return Decided(coordinator=c)
 
 
-def _writes(c: Coordinator, frame: Frame) -> tuple[Action, ...]:
+def writes(c: Coordinator, frame: Frame) -> tuple[Action, ...]:
     """Return the storage writes that the phase waits for."""
     match c.phase:
         case Recording(flight=flight, acks=acks, cut=cut):
@@ -311,171 +296,6 @@ def _too_slow(flight: Flight, doing: str) -> ErrorInfo:
         message=f"epoch {flight.epoch} did not get past {doing} within the checkpoint timeout",
         domain=ErrorDomain.EXTERNAL,
         code="checkpoint_timeout",
-    )
-
-
-# ---- what the worker says --------------------------------------------------------------------
-
-
-def on_ack(c: Coordinator, frame: Frame, message: SubtaskAcked, now_ms: int) -> Decided:
-    """Add an acknowledgement to the set. One of another generation or attempt changes nothing."""
-
-    def add(phase: Collecting) -> Collecting:
-        key = (message.ack.operator, int(message.ack.subtask))
-        # The first one counts: a repeated message says the same, a zombie's must not replace it.
-        if key not in missing_acks(phase, frame.needs, frame.parallelism):
-            return phase
-        return replace(phase, acks=(*phase.acks, message.ack))
-
-    return _collect(c, frame, message, now_ms, add)
-
-
-def on_cut(c: Coordinator, frame: Frame, message: EpochCutDone, now_ms: int) -> Decided:
-    """Take the driver's own part of the checkpoint."""
-
-    def add(phase: Collecting) -> Collecting:
-        return phase if phase.cut is not None else replace(phase, cut=message.cut)
-
-    return _collect(c, frame, message, now_ms, add)
-
-
-def _collect(
-    c: Coordinator,
-    frame: Frame,
-    message: SubtaskAcked | EpochCutDone,
-    now_ms: int,
-    add: Callable[[Collecting], Collecting],
-) -> Decided:
-    phase = c.phase
-    if (
-        not isinstance(phase, Collecting)
-        or message.generation != frame.generation
-        or message.epoch != phase.flight.epoch
-        or message.attempt != phase.flight.attempt
-    ):
-        return Decided(coordinator=c)
-    collected = add(phase)
-    if collected.cut is None or not is_complete(collected, frame.needs, frame.parallelism):
-        return Decided(coordinator=replace(c, phase=collected))
-    recording = Recording(
-        flight=replace(collected.flight, acked_ms=now_ms - collected.flight.started_ms),
-        acks=collected.acks,
-        cut=collected.cut,
-    )
-    after = replace(c, phase=recording)
-    return Decided(coordinator=after, actions=_writes(after, frame))
-
-
-def on_published(c: Coordinator, frame: Frame, message: SinkPublished) -> Decided:
-    """Note a sink's publish; when all have published, the committed marker may be written."""
-    phase = c.phase
-    if (
-        not isinstance(phase, Committing)
-        or message.generation != frame.generation
-        or message.epoch != phase.flight.epoch
-    ):
-        return Decided(coordinator=c)
-    waiting = tuple(sink for sink in phase.waiting if sink != message.operator)
-    if waiting:
-        return Decided(coordinator=replace(c, phase=replace(phase, waiting=waiting)))
-    return _mark(c, phase, frame)
-
-
-def _mark(c: Coordinator, phase: Committing, frame: Frame) -> Decided:
-    marked = replace(c, phase=Marking(flight=phase.flight, summary=phase.summary))
-    return Decided(coordinator=marked, actions=_writes(marked, frame))
-
-
-# ---- what storage says -----------------------------------------------------------------------
-
-
-def on_recorded(c: Coordinator, frame: Frame, event: CheckpointRecorded, now_ms: int) -> Decided:
-    """The checkpoint exists: everything it names may, and must, be published."""
-    phase = c.phase
-    if not isinstance(phase, Recording) or event.epoch != phase.flight.epoch:
-        return Decided(coordinator=c)
-    flight = replace(phase.flight, recorded_ms=now_ms - phase.flight.started_ms)
-    committing = Committing(
-        flight=flight,
-        sinks=sink_commits(phase, frame.needs),
-        waiting=tuple(need.operator for need in frame.needs if need.role == "sink"),
-        said_ms=now_ms,
-        summary=summarize(replace(phase, flight=flight), frame.generation),
-    )
-    ref = CheckpointRef(generation=frame.generation, epoch=flight.epoch)
-    lineage = Lineage(parent=ref, previous=ref)
-    recorded = replace(c, phase=committing, lineage=lineage, aborts_in_row=0)
-    said = repeat_message(recorded, frame)
-    if committing.waiting:
-        return said
-    # Nothing is published where there is no sink; the worker is still told that the epoch is over.
-    marked = _mark(recorded, committing, frame)
-    return replace(marked, actions=(*said.actions, *marked.actions))
-
-
-def on_record_failed(c: Coordinator, frame: Frame, event: RecordFailed, now_ms: int) -> Decided:
-    """Try the write again: only that tells whether the record exists."""
-    if not isinstance(c.phase, Recording) or event.epoch != c.phase.flight.epoch:
-        return Decided(coordinator=c)
-    return _again_later(c, c.phase, frame, event.error, now_ms)
-
-
-def on_marker_failed(c: Coordinator, frame: Frame, event: MarkerFailed, now_ms: int) -> Decided:
-    if not isinstance(c.phase, Marking) or event.epoch != c.phase.flight.epoch:
-        return Decided(coordinator=c)
-    return _again_later(c, c.phase, frame, event.error, now_ms)
-
-
-def _again_later(
-    c: Coordinator, phase: Recording | Marking | Saving, frame: Frame, error: ErrorInfo, now_ms: int
-) -> Decided:
-    if error.retry is RetryHint.NO_RETRY:
-        return Decided(coordinator=c, failure=error)
-    retry_at_ms = now_ms + frame.limits.storage_retry_ms
-    return Decided(coordinator=replace(c, phase=replace(phase, retry_at_ms=retry_at_ms)))
-
-
-def on_marked(c: Coordinator, frame: Frame, event: MarkerWritten, now_ms: int) -> Decided:
-    """The epoch is over, unless a savepoint must still be named after it."""
-    phase = c.phase
-    if not isinstance(phase, Marking) or event.epoch != phase.flight.epoch:
-        return Decided(coordinator=c)
-    duration_ms = now_ms - phase.flight.started_ms
-    note = replace(phase.summary, committed_ms=duration_ms)
-    over = replace(
-        c,
-        phase=Idle(),
-        final_done=phase.flight.final,
-        final_wanted=c.final_wanted and not phase.flight.final,
-        checkpoints_since_cleanup=c.checkpoints_since_cleanup + 1,
-        cost_ms=smoothed(c.cost_ms, duration_ms),
-    )
-    if phase.flight.savepoints:
-        saving = Saving(
-            flight=phase.flight,
-            generation=frame.generation,
-            names=phase.flight.savepoints,
-        )
-        over = replace(over, phase=saving)
-    return Decided(coordinator=over, actions=_writes(over, frame), notes=(note,))
-
-
-def on_saved(
-    c: Coordinator, frame: Frame, event: SavepointWritten | SavepointFailed, now_ms: int
-) -> Decided:
-    phase = c.phase
-    if not isinstance(phase, Saving) or event.name not in phase.names:
-        return Decided(coordinator=c)
-    if isinstance(event, SavepointFailed) and event.error.retry is not RetryHint.NO_RETRY:
-        return _again_later(c, phase, frame, event.error, now_ms)
-    failure = event.error.message if isinstance(event, SavepointFailed) else None
-    note = SavepointNote(
-        name=event.name, generation=event.generation, epoch=event.epoch, failure=failure
-    )
-    names = tuple(name for name in phase.names if name != event.name)
-    return Decided(
-        coordinator=replace(c, phase=replace(phase, names=names) if names else Idle()),
-        notes=(note,),
     )
 
 

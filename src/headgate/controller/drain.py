@@ -14,7 +14,7 @@ from headgate.controller.actions import Action, KillWorkers, SendToWorker
 from headgate.controller.events import ActionFailed, Event, Tick, WorkerExited, WorkersKilled
 from headgate.controller.facts import JobFacts
 from headgate.controller.flight import Idle
-from headgate.controller.live import Live, advance_live, live_deadline
+from headgate.controller.live import Live, advance_live, frame_of, live_deadline, unfulfilled
 from headgate.controller.notes import Note
 from headgate.core.errors import ErrorInfo
 from headgate.core.messages import Stop, TaskFailed, WorkerStopped
@@ -28,7 +28,8 @@ class Drain:
     """checkpoint: the final one is under way; worker: told to stop; kill: it, and all older."""
 
     phase: DrainPhase
-    since_ms: int
+    # When the phase is given up; the final checkpoint has deadlines of its own.
+    until_ms: int = 0
     # None where no worker was running.
     live: Live | None = None
 
@@ -47,16 +48,18 @@ class DrainStep:
 def drain_with_checkpoint(facts: JobFacts, live: Live, now_ms: int) -> DrainStep:
     """Begin with the final checkpoint; one already in flight is completed before it."""
     asked = replace(live, coordinator=rules.ask_final(live.coordinator))
-    drain = Drain(phase="checkpoint", since_ms=now_ms, live=asked)
+    drain = Drain(phase="checkpoint", live=asked)
     return advance_drain(facts, drain, Tick(), now_ms)
 
 
 def drain_worker(facts: JobFacts, live: Live, now_ms: int, *, graceful: bool) -> DrainStep:
     """Tell the worker to stop, without a checkpoint."""
     stop = Stop(generation=live.generation, graceful=graceful)
+    limits = facts.limits
+    grace_ms = limits.stop_grace_ms if graceful else limits.stop_immediate_ms
     return DrainStep(
         facts=facts,
-        drain=Drain(phase="worker", since_ms=now_ms, live=live),
+        drain=Drain(phase="worker", until_ms=now_ms + grace_ms, live=live),
         actions=(SendToWorker(generation=live.generation, message=stop),),
     )
 
@@ -64,17 +67,14 @@ def drain_worker(facts: JobFacts, live: Live, now_ms: int, *, graceful: bool) ->
 def drain_kill(facts: JobFacts, now_ms: int) -> DrainStep:
     """Kill at once whatever may be alive. `facts` are those of the state being entered."""
     kill = KillWorkers(turn=facts.turn, generation=facts.generation)
-    return DrainStep(facts=facts, drain=Drain(phase="kill", since_ms=now_ms), actions=(kill,))
+    until_ms = now_ms + facts.limits.kill_timeout_ms
+    return DrainStep(facts=facts, drain=Drain(phase="kill", until_ms=until_ms), actions=(kill,))
 
 
-def drain_deadline(facts: JobFacts, drain: Drain) -> int | None:
-    match drain.phase:
-        case "checkpoint" if drain.live is not None:
-            return live_deadline(facts, drain.live)
-        case "worker":
-            return drain.since_ms + facts.limits.stop_grace_ms
-        case _:
-            return None
+def drain_deadline(facts: JobFacts, drain: Drain) -> int:
+    if drain.phase == "checkpoint" and drain.live is not None:
+        return live_deadline(facts, drain.live)
+    return drain.until_ms
 
 
 def advance_drain(facts: JobFacts, drain: Drain, event: Event, now_ms: int) -> DrainStep:
@@ -82,14 +82,13 @@ def advance_drain(facts: JobFacts, drain: Drain, event: Event, now_ms: int) -> D
     if drain.phase == "checkpoint" and drain.live is not None:
         return _advance_checkpoint(facts, drain, drain.live, event, now_ms)
     if drain.phase == "worker":
-        late = now_ms >= drain.since_ms + facts.limits.stop_grace_ms
-        if late or isinstance(event, WorkerStopped | WorkerExited | TaskFailed):
+        if now_ms >= drain.until_ms or isinstance(event, WorkerStopped | WorkerExited | TaskFailed):
             # The process group is killed even if the worker says that it ended: its JVM may not.
             return drain_kill(facts, now_ms)
         return DrainStep(facts=facts, drain=drain)
     # A worker that cannot be killed is fenced by the next generation; waiting would help nobody.
-    killed = isinstance(event, WorkersKilled | ActionFailed) and event.turn == facts.turn
-    return DrainStep(facts=facts, drain=drain, done=killed)
+    done = now_ms >= drain.until_ms or isinstance(event, WorkersKilled | ActionFailed)
+    return DrainStep(facts=facts, drain=drain, done=done)
 
 
 def _advance_checkpoint(
@@ -108,5 +107,12 @@ def _advance_checkpoint(
         return step
     if not (coordinator.final_done and isinstance(coordinator.phase, Idle)):
         return step
-    stopping = drain_worker(advanced.facts, advanced.live, now_ms, graceful=True)
-    return replace(stopping, actions=(*step.actions, *stopping.actions), notes=step.notes)
+    # What the job leaves behind is cleaned up while the worker ends; nobody waits for it.
+    facts, live = advanced.facts, advanced.live
+    last: tuple[Action, ...] = ()
+    if facts.cleaning_since_ms is None:
+        facts = replace(facts, cleaning_since_ms=now_ms)
+        last = (rules.cleanup(frame_of(facts, live)),)
+    stopping = drain_worker(facts, live, now_ms, graceful=True)
+    notes = (*step.notes, *unfulfilled(live, "the job was stopped"))
+    return replace(stopping, actions=(*step.actions, *stopping.actions, *last), notes=notes)

@@ -87,8 +87,8 @@ class JobFacts:
     entered_ms: int = 0
     # A stop that was asked for and that a failure must not make forgotten.
     stop_with_checkpoint: bool = False
-    # The next load must not use any checkpoint (a restart that ignores state).
-    ignore_state: bool = False
+    # Checkpoints of generations before this one are not loaded: a restart that ignores state.
+    ignore_before: Generation = NO_GENERATION
     restarts_used: int = 0
     # Chosen at random when the job was created; the source of all jitter.
     jitter_seed: int = 0

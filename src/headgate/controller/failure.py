@@ -23,16 +23,12 @@ def recover_or_fail(
     now_ms: int,
     *,
     source: ErrorInfo | None = None,
-    up_since_ms: int | None = None,
 ) -> Step[Recovering | Failing]:
     """Recover where the error allows it and the budget is not spent; otherwise give up.
 
-    `source` is the error that began a row of failed recoveries; `up_since_ms` since when the
-    generation ran, where it ran.
+    `source` is the error that began a row of failed recoveries.
     """
     limits = facts.limits
-    if up_since_ms is not None and now_ms - up_since_ms >= limits.healthy_ms:
-        facts = replace(facts, restarts_used=0)
     if error.retry is RetryHint.NO_RETRY:
         return failing.enter_failing(facts, error, now_ms)
     if limits.restarts_max != UNLIMITED and facts.restarts_used >= limits.restarts_max:

@@ -105,6 +105,8 @@ class Coordinator:
     # What people asked for and no checkpoint has taken up yet.
     asked: bool = False
     savepoints: tuple[str, ...] = ()
+    # The last epoch had no rows.
+    was_idle: bool = False
     final_wanted: bool = False
     final_done: bool = False
     # What a checkpoint costs, smoothed; None = not measured yet.

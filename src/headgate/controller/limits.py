@@ -19,11 +19,19 @@ class Limits:
     worker_startup_ms: int = 600_000
     # From the start of the restore to `Restored`, however alive the worker looks.
     restore_timeout_ms: int = 3_600_000
-    # How long a worker that was told to stop may take before it is killed.
+    # How long a worker that was told to stop may take before it is killed: after its micro-batch,
+    # and at once.
     stop_grace_ms: int = 60_000
+    stop_immediate_ms: int = 5_000
+    # How long the controller waits for its own actions: compiling, reading or claiming in storage;
+    # and ending processes.
+    action_timeout_ms: int = 600_000
+    kill_timeout_ms: int = 60_000
 
     # 0 = the next one starts when the last one is committed; "auto" = see `auto_interval.py`.
     checkpoint_interval_ms: int | Literal["auto"] = 10_000
+    # The least interval after an epoch without rows.
+    idle_interval_ms: int = 250
     checkpoint_timeout_ms: int = 600_000
     # So many aborts in a row are borne; one more is a failure of the job.
     checkpoint_aborts_max: int = 3
@@ -37,6 +45,8 @@ class Limits:
     # Cleanup is due when this many checkpoints were taken, and this time passed, since the last.
     cleanup_every_checkpoints: int = 10
     cleanup_interval_ms: int = 30_000
+    # A cleanup that has deleted for this long leaves the rest to the next one.
+    cleanup_time_ms: int = 30_000
     retained_checkpoints: int = 10
 
     restarts_max: int = 20

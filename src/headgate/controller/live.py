@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from headgate.controller import checkpointing
 from headgate.controller import coordinator as rules
 from headgate.controller.actions import Action, MarkCommitted, RunCleanup
 from headgate.controller.claimant import may_claim_back
@@ -35,8 +36,8 @@ from headgate.controller.events import (
     WorkerExited,
 )
 from headgate.controller.facts import JobFacts, Lineage, OperatorNeed
-from headgate.controller.flight import Coordinator
-from headgate.controller.notes import Note
+from headgate.controller.flight import Coordinator, Idle, Saving
+from headgate.controller.notes import Note, SavepointNote
 from headgate.controller.recovery_clock import work_resumed
 from headgate.core.errors import ErrorDomain, ErrorInfo, RetryHint
 from headgate.core.ids import Epoch, Generation
@@ -52,6 +53,9 @@ from headgate.core.messages import (
     WorkerStopped,
 )
 from headgate.core.model import model
+
+# Of a dead worker's log, what is kept with the error.
+LOG_CHARACTERS_MAX = 4_000
 
 
 @model
@@ -119,12 +123,23 @@ def live_deadline(facts: JobFacts, live: Live) -> int:
     deadlines = [
         live.last_heard_ms + facts.limits.heartbeat_timeout_ms,
         rules.next_deadline(live.coordinator, frame_of(facts, live)),
+        live.since_ms + facts.limits.healthy_ms if facts.restarts_used else None,
     ]
     return min(at for at in deadlines if at is not None)
 
 
 def advance_live(facts: JobFacts, live: Live, event: Event, now_ms: int) -> LiveStep:
     """Apply an event, then do what has become due."""
+    if now_ms >= live.since_ms + facts.limits.healthy_ms:
+        facts = replace(facts, restarts_used=0)
+    step = _advance(facts, live, event, now_ms)
+    if step.failure is None:
+        return step
+    lost = unfulfilled(step.live, "the job failed before it was complete")
+    return replace(step, notes=(*step.notes, *lost))
+
+
+def _advance(facts: JobFacts, live: Live, event: Event, now_ms: int) -> LiveStep:
     broken = _failure_in(facts, live, event)
     if broken is not None:
         return LiveStep(facts=facts, live=live, failure=broken)
@@ -141,6 +156,23 @@ def advance_live(facts: JobFacts, live: Live, event: Event, now_ms: int) -> Live
         due,
         actions=(*first.actions, *due.actions),
         notes=(*resumed, *first.notes, *due.notes),
+    )
+
+
+def unfulfilled(live: Live, why: str) -> tuple[Note, ...]:
+    """Return what to tell those whose savepoints this generation will not make."""
+    phase = live.coordinator.phase
+    flying = () if isinstance(phase, Idle) else phase.flight.savepoints
+    if isinstance(phase, Saving):
+        flying = phase.names
+    return tuple(
+        SavepointNote(
+            name=name,
+            generation=live.generation,
+            epoch=live.coordinator.lineage.last_epoch,
+            failure=f"{why}; ask for it again",
+        )
+        for name in (*flying, *live.coordinator.savepoints)
     )
 
 
@@ -195,23 +227,23 @@ def _decide(facts: JobFacts, live: Live, event: Event, now_ms: int) -> Decided:
     coordinator, frame = live.coordinator, frame_of(facts, live)
     match event:
         case SubtaskAcked():
-            return rules.on_ack(coordinator, frame, event, now_ms)
+            return checkpointing.on_ack(coordinator, frame, event, now_ms)
         case EpochCutDone():
-            return rules.on_cut(coordinator, frame, event, now_ms)
+            return checkpointing.on_cut(coordinator, frame, event, now_ms)
         case SinkPublished():
-            return rules.on_published(coordinator, frame, event)
+            return checkpointing.on_published(coordinator, frame, event)
         case CheckpointRecorded():
-            return rules.on_recorded(coordinator, frame, event, now_ms)
+            return checkpointing.on_recorded(coordinator, frame, event, now_ms)
         case AttemptTaken():
-            return rules.on_attempt_taken(coordinator, frame, event, now_ms)
+            return checkpointing.on_attempt_taken(coordinator, frame, event, now_ms)
         case RecordFailed():
-            return rules.on_record_failed(coordinator, frame, event, now_ms)
+            return checkpointing.on_record_failed(coordinator, frame, event, now_ms)
         case MarkerWritten():
-            return rules.on_marked(coordinator, frame, event, now_ms)
+            return checkpointing.on_marked(coordinator, frame, event, now_ms)
         case MarkerFailed():
-            return rules.on_marker_failed(coordinator, frame, event, now_ms)
+            return checkpointing.on_marker_failed(coordinator, frame, event, now_ms)
         case SavepointWritten() | SavepointFailed():
-            return rules.on_saved(coordinator, frame, event, now_ms)
+            return checkpointing.on_saved(coordinator, frame, event, now_ms)
         case CheckpointRequested():
             return Decided(coordinator=rules.ask_checkpoint(coordinator))
         case SavepointRequested(name=name):
@@ -266,7 +298,7 @@ def exited_error(generation: Generation, exit_code: int | None, log_tail: str) -
         message=f"the worker process of generation {generation} {how}",
         domain=ErrorDomain.EXTERNAL,
         code="worker_exited",
-        detail=log_tail or None,
+        detail=log_tail[-LOG_CHARACTERS_MAX:] or None,
     )
 
 

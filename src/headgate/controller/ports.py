@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from headgate.controller.spec import JobSpec
@@ -11,6 +11,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings
 from headgate.core.ports import Clock, ObjectStore, WorkerFleet
+from headgate.state.retention import FileCache
 
 
 class Slots(Protocol):
@@ -43,3 +44,5 @@ class JobPorts:
     # A secret for one generation.
     new_token: Callable[[], str]
     run_settings: Callable[[Generation], RunSettings]
+    # What retention has read already.
+    file_cache: FileCache = field(default_factory=FileCache)

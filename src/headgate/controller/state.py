@@ -11,10 +11,10 @@ from headgate.controller.drain import Drain, drain_deadline
 from headgate.controller.flight import Idle
 from headgate.controller.live import Live, live_deadline
 from headgate.controller.states.checkpoint_stopping import CheckpointStopping
-from headgate.controller.states.compiling import Compiling
+from headgate.controller.states.compiling import Compiling, compiling_deadline
 from headgate.controller.states.created import Created
 from headgate.controller.states.failed import Failed
-from headgate.controller.states.failing import Failing
+from headgate.controller.states.failing import Failing, failing_deadline
 from headgate.controller.states.finished import Finished
 from headgate.controller.states.finishing import Finishing
 from headgate.controller.states.recovering import Recovering, recovering_deadline
@@ -101,7 +101,11 @@ def next_deadline(state: JobState) -> int | None:
             return drain_deadline(state.facts, state.drain)
         case Recovering():
             return recovering_deadline(state)
-        case Created() | Compiling() | Stopped() | Finished() | Failing() | Failed():
+        case Compiling():
+            return compiling_deadline(state)
+        case Failing():
+            return failing_deadline(state)
+        case Created() | Stopped() | Finished() | Failed():
             return None
         case _:
             assert_never(state)

@@ -14,6 +14,7 @@ from headgate.controller.events import (
     CleanupDone,
     CleanupFailed,
     Event,
+    RescaleRequested,
     RestartRequested,
     TakenUp,
     TurnResult,
@@ -41,6 +42,7 @@ from headgate.controller.states.running import Running, step_running
 from headgate.controller.states.scheduling import Scheduling, step_scheduling
 from headgate.controller.states.stopped import Stopped, step_stopped
 from headgate.controller.states.stopping import Stopping, step_stopping
+from headgate.core.ids import Generation
 from headgate.core.messages import (
     EpochCutDone,
     Heartbeat,
@@ -67,16 +69,21 @@ def step(state: JobState, event: Event, now_ms: int) -> Step[JobState]:
         # A cleanup dies with the process that ran it.
         facts = replace(state.facts, claimant=event.claimant, cleaning_since_ms=None)
         state = replace(state, facts=facts)
+    if isinstance(event, RescaleRequested) and event.parallelism < 1:
+        return Step(state)
     if isinstance(event, RestartRequested):
         state = replace(state, facts=_with_settings(state.facts, event))
     return _dispatch(state, event, now_ms)
 
 
 def _with_settings(facts: JobFacts, event: RestartRequested) -> JobFacts:
+    ignoring = event.mode == "ignore_state"
     return replace(
         facts,
         parallelism=facts.parallelism if event.parallelism is None else event.parallelism,
         limits=facts.limits if event.limits is None else event.limits,
+        # Said as a generation, it stays true: what the job records from now on is not ignored.
+        ignore_before=Generation(facts.generation + 1) if ignoring else facts.ignore_before,
     )
 
 

@@ -24,8 +24,17 @@ from headgate.controller.events import (
 )
 from headgate.controller.facts import Lineage
 from headgate.controller.ports import JobPorts
+from headgate.controller.timed_deletes import TimedDeletes, TimeSpent
 from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
-from headgate.core.errors import CheckpointInvalid, HeadgateError, InternalError, RetryHint
+from headgate.core.errors import (
+    CheckpointInvalid,
+    HeadgateError,
+    InternalError,
+    ObjectExists,
+    RetryHint,
+    StorageError,
+    UserError,
+)
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation
@@ -46,8 +55,9 @@ class Superseded(InternalError):
 def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
     """Phases 1 and 2 of a recovery."""
     store, graph = ports.open_store(), ports.graph()
-    if action.ignore_state:
-        return _prepare_from_scratch(action, ports, store, graph)
+    newest = _newest(store, ports)
+    if newest is not None and newest.generation < action.ignore_before:
+        return _prepare_from_scratch(action, ports, store, graph, newest)
     state = backend.StateBackend(store, ports.job)
     began_ms = ports.clock.now_ms()
     state.identify_checkpoint()
@@ -86,20 +96,17 @@ def _load(
 
 
 def _prepare_from_scratch(
-    action: PrepareLoad, ports: JobPorts, store: ObjectStore, graph: PipelineGraph
+    action: PrepareLoad,
+    ports: JobPorts,
+    store: ObjectStore,
+    graph: PipelineGraph,
+    newest: CheckpointRef,
 ) -> LoadPrepared:
-    """Start from nothing, although there may be checkpoints.
+    """Start from nothing, although there are checkpoints.
 
     Epochs go on after the newest record, because sinks recognise a repeated publish by its epoch;
     what is recorded and not yet published is published first, where it can still be read.
     """
-    newest = read_log(store).newest
-    previous: CheckpointRef | None = None
-    if newest is not None:
-        try:
-            previous = read_epoch_record(store, ports.job, newest).ref
-        except CheckpointInvalid:
-            previous = CheckpointRef(generation=Generation(0), epoch=newest)
     pending: tuple[SinkCommit, ...] = ()
     skipped: tuple[SkippedCheckpoint, ...] = ()
     try:
@@ -107,18 +114,29 @@ def _prepare_from_scratch(
         if isinstance(found, backend.LoadPrepared):
             pending = found.plan.pending_commits
     except HeadgateError as error:
-        if error.code == "storage" or newest is None:
+        if isinstance(error, StorageError):
             raise
         # The state is unusable, which is why it is being ignored; that is kept in the history.
-        skipped = (SkippedCheckpoint(epoch=newest, reason=error.message),)
+        skipped = (SkippedCheckpoint(epoch=newest.epoch, reason=error.message),)
     plan = LoadingPlan(job=ports.job, parallelism=action.parallelism, pending_commits=pending)
     return LoadPrepared(
         turn=action.turn,
         plan=plan,
-        lineage=Lineage(previous=previous),
+        lineage=Lineage(previous=newest),
         skipped=skipped,
         fingerprint=graph.fingerprint(),
     )
+
+
+def _newest(store: ObjectStore, ports: JobPorts) -> CheckpointRef | None:
+    """Return the newest epoch record; generation 0 = it is there but cannot be read."""
+    newest = read_log(store).newest
+    if newest is None:
+        return None
+    try:
+        return read_epoch_record(store, ports.job, newest).ref
+    except CheckpointInvalid:
+        return CheckpointRef(generation=Generation(0), epoch=newest)
 
 
 def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
@@ -209,19 +227,32 @@ def mark_committed(action: MarkCommitted, ports: JobPorts) -> MarkerWritten:
 
 def write_savepoint(action: WriteSavepoint, ports: JobPorts) -> SavepointWritten:
     ref = CheckpointRef(generation=action.generation, epoch=action.epoch)
-    protocol.write_savepoint(
-        ports.open_store(), ports.job, action.name, ref, now_ms=ports.clock.now_ms()
-    )
+    try:
+        protocol.write_savepoint(
+            ports.open_store(), ports.job, action.name, ref, now_ms=ports.clock.now_ms()
+        )
+    except ObjectExists as error:
+        message = f"there is already a savepoint '{action.name}': choose another name"
+        raise UserError(message, code="savepoint_exists") from error
     return SavepointWritten(generation=action.generation, epoch=action.epoch, name=action.name)
 
 
 def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
-    """Delete what no retained checkpoint, savepoint or live generation can reach."""
-    report = retention.run_cleanup(
-        ports.open_store(),
-        ports.job,
-        keep_last=action.retained_checkpoints,
-        live_generation=action.generation,
-        now_ms=ports.clock.now_ms(),
-    )
+    """Delete what no retained checkpoint, savepoint or live generation can reach.
+
+    Checkpoints wait for a cleanup, so it must not take long: a cleanup may be interrupted anywhere,
+    and what it leaves is found by the next one.
+    """
+    store = TimedDeletes(ports.open_store(), ports.clock, action.time_ms)
+    try:
+        report = retention.run_cleanup(
+            store,
+            ports.job,
+            keep_last=action.retained_checkpoints,
+            live_generation=action.generation,
+            now_ms=ports.clock.now_ms(),
+            cache=ports.file_cache,
+        )
+    except TimeSpent:
+        return CleanupDone(objects_deleted=store.deleted)
     return CleanupDone(objects_deleted=report.objects, bytes_deleted=report.bytes)

@@ -83,6 +83,8 @@ def step_checkpoint_stopping(
     match event:
         case StopRequested(mode="checkpoint"):
             return Step(state)
+        case StopRequested(mode="graceful") if drain.phase != "checkpoint":
+            return Step(state)
         case StopRequested(mode=mode):
             return stopping.enter_stopping(facts, drain.live, mode, now_ms)
         case RestartRequested(mode="safe"):

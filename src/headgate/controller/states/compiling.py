@@ -32,6 +32,7 @@ from headgate.controller.events import (
 from headgate.controller.facts import JobFacts
 from headgate.controller.outcome import Step, moved, refusal
 from headgate.controller.states import scheduling, stopped
+from headgate.core.errors import ErrorInfo
 from headgate.core.messages import (
     EpochCutDone,
     Heartbeat,
@@ -69,6 +70,10 @@ def enter_compiling(
     )
 
 
+def compiling_deadline(state: Compiling) -> int:
+    return state.facts.entered_ms + state.facts.limits.action_timeout_ms
+
+
 def step_compiling(
     state: Compiling, event: Event, now_ms: int
 ) -> Step[Compiling | Scheduling | Stopped | Recovering | Failing]:
@@ -92,12 +97,12 @@ def step_compiling(
             return Step(Compiling(facts=facts, prepared=None))
         case RestartRequested(mode=mode):
             # It is starting already; only what it starts from can change.
-            facts = replace(facts, ignore_state=facts.ignore_state or mode == "ignore_state")
-            return Step(
-                Compiling(facts=facts, prepared=None if facts.ignore_state else state.prepared)
-            )
+            return Step(replace(state, prepared=None if mode == "ignore_state" else state.prepared))
         case CheckpointRequested() | SavepointRequested():
             return Step(state, notes=refusal(event, state.kind, facts))
+        case Tick() if now_ms >= compiling_deadline(state):
+            slow = ErrorInfo(message="compiling took too long", code="action_timeout")
+            return failure.recover_or_fail(facts, slow, now_ms)
         case (
             Tick()
             | LoadPrepared()

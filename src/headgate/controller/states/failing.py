@@ -30,7 +30,7 @@ from headgate.controller.events import (
 )
 from headgate.controller.facts import JobFacts
 from headgate.controller.outcome import Step, moved, refusal
-from headgate.controller.states import failed
+from headgate.controller.states import failed, restarting
 from headgate.core.errors import ErrorInfo
 from headgate.core.messages import (
     EpochCutDone,
@@ -47,6 +47,7 @@ from headgate.core.model import model
 
 if TYPE_CHECKING:
     from headgate.controller.states.failed import Failed
+    from headgate.controller.states.restarting import Restarting
 
 
 @model
@@ -62,12 +63,20 @@ def enter_failing(facts: JobFacts, error: ErrorInfo, now_ms: int) -> Step[Failin
     return Step(Failing(facts=facts, error=error), (kill,), reason=error.message)
 
 
-def step_failing(state: Failing, event: Event, now_ms: int) -> Step[Failing | Failed]:
+def failing_deadline(state: Failing) -> int:
+    return state.facts.entered_ms + state.facts.limits.kill_timeout_ms
+
+
+def step_failing(state: Failing, event: Event, now_ms: int) -> Step[Failing | Failed | Restarting]:
     facts = state.facts
     match event:
         case WorkersKilled() | ActionFailed():
             # A worker that cannot be killed is fenced by the next generation, if there is one.
             return failed.enter_failed(facts, state.error, now_ms)
+        case Tick() if now_ms >= failing_deadline(state):
+            return failed.enter_failed(facts, state.error, now_ms)
+        case RestartRequested(mode=mode):
+            return restarting.enter_restarting_by_kill(facts, mode, now_ms)
         case TakenUp():
             again = moved(facts, now_ms)
             kill = KillWorkers(turn=again.turn, generation=again.generation)
@@ -79,7 +88,6 @@ def step_failing(state: Failing, event: Event, now_ms: int) -> Step[Failing | Fa
         case (
             Tick()
             | StopRequested()
-            | RestartRequested()
             | Compiled()
             | LoadPrepared()
             | SlotsGranted()

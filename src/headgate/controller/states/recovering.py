@@ -81,8 +81,14 @@ def enter_recovering(
     return Step(state, actions, reason=reason)
 
 
-def recovering_deadline(state: Recovering) -> int | None:
-    return state.not_before_ms if state.phase == "waiting" else None
+def recovering_deadline(state: Recovering) -> int:
+    match state.phase:
+        case "killing":
+            return state.facts.entered_ms + state.facts.limits.kill_timeout_ms
+        case "waiting":
+            return state.not_before_ms
+        case "preparing":
+            return state.facts.entered_ms + state.facts.limits.action_timeout_ms
 
 
 def step_recovering(
@@ -92,8 +98,8 @@ def step_recovering(
     match event:
         case WorkersKilled() if state.phase == "killing":
             return _prepare_when_due(replace(state, phase="waiting"), now_ms)
-        case Tick() if state.phase == "waiting":
-            return _prepare_when_due(state, now_ms)
+        case Tick() if now_ms >= recovering_deadline(state):
+            return _on_deadline(state, now_ms)
         case LoadPrepared() if state.phase == "preparing":
             return _on_prepared(state, event, now_ms)
         case ActionFailed() if state.phase == "killing":
@@ -117,8 +123,8 @@ def step_recovering(
         case StopRequested(mode=mode):
             reason = f"stop asked for: {mode}"
             return stopping.enter_stopping_by_kill(facts, now_ms, reason=reason)
-        case RestartRequested(mode=mode):
-            return _at_once(state, now_ms, ignore_state=mode == "ignore_state")
+        case RestartRequested():
+            return _at_once(state, now_ms)
         case RescaleRequested(parallelism=parallelism):
             rescaled = replace(state, facts=replace(facts, parallelism=parallelism))
             return _prepare(rescaled, now_ms) if state.phase == "preparing" else Step(rescaled)
@@ -152,6 +158,18 @@ def step_recovering(
             assert_never(event)
 
 
+def _on_deadline(state: Recovering, now_ms: int) -> Step[Recovering | Failing]:
+    if state.phase == "preparing":
+        slow = ErrorInfo(
+            message="the storage did not answer in time while the load was prepared",
+            domain=ErrorDomain.EXTERNAL,
+            code="action_timeout",
+        )
+        return failure.recover_or_fail(state.facts, slow, now_ms, source=state.source)
+    # A worker that does not die is fenced by the next generation.
+    return _prepare_when_due(replace(state, phase="waiting"), now_ms)
+
+
 def _prepare_when_due(state: Recovering, now_ms: int) -> Step[Recovering]:
     return _prepare(state, now_ms) if now_ms >= state.not_before_ms else Step(state)
 
@@ -160,7 +178,7 @@ def _prepare(state: Recovering, now_ms: int) -> Step[Recovering]:
     # A new turn, so that the answer to an earlier question (another parallelism) is not taken.
     facts = moved(state.facts, now_ms)
     action = PrepareLoad(
-        turn=facts.turn, parallelism=facts.parallelism, ignore_state=facts.ignore_state
+        turn=facts.turn, parallelism=facts.parallelism, ignore_before=facts.ignore_before
     )
     return Step(replace(state, facts=facts, phase="preparing"), (action,))
 
@@ -177,13 +195,8 @@ def _on_prepared(state: Recovering, event: LoadPrepared, now_ms: int) -> Step[Co
     return replace(entered, notes=notes)
 
 
-def _at_once(state: Recovering, now_ms: int, *, ignore_state: bool) -> Step[Recovering]:
+def _at_once(state: Recovering, now_ms: int) -> Step[Recovering]:
     """A person wants it now: no waiting, and the whole restart budget again."""
-    facts = replace(
-        state.facts,
-        restarts_used=0,
-        stop_with_checkpoint=False,
-        ignore_state=state.facts.ignore_state or ignore_state,
-    )
+    facts = replace(state.facts, restarts_used=0, stop_with_checkpoint=False)
     now = replace(state, facts=facts, not_before_ms=min(state.not_before_ms, now_ms))
     return Step(now) if state.phase == "killing" else _prepare(now, now_ms)

@@ -132,6 +132,7 @@ def _after(
         broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
         return replace(broken, notes=(*step.notes, *broken.notes))
     if step.done:
-        entered = scheduling.enter_scheduling(step.facts, state.needs, None, now_ms)
+        facts = replace(step.facts, recovery=None)
+        entered = scheduling.enter_scheduling(facts, state.needs, None, now_ms)
         return replace(entered, reason="worker of the old parallelism ended")
     return _step(state.needs, step)

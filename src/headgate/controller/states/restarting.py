@@ -29,7 +29,7 @@ from headgate.controller.events import (
     WorkerExited,
 )
 from headgate.controller.facts import JobFacts, RestartMode
-from headgate.controller.live import Live
+from headgate.controller.live import Live, unfulfilled
 from headgate.controller.outcome import Step, moved
 from headgate.controller.states import checkpoint_stopping, compiling, stopping
 from headgate.core.messages import (
@@ -64,30 +64,30 @@ def enter_restarting(
     facts: JobFacts, live: Live, mode: RestartMode, now_ms: int
 ) -> Step[Restarting]:
     if mode != "safe":
-        return enter_restarting_by_kill(facts, mode, now_ms)
-    begun = drain_with_checkpoint(_renewed(moved(facts, now_ms), mode), live, now_ms)
+        killed = enter_restarting_by_kill(facts, mode, now_ms)
+        return replace(killed, notes=unfulfilled(live, "the job was restarted"))
+    begun = drain_with_checkpoint(_renewed(moved(facts, now_ms)), live, now_ms)
     return _step(begun, reason="restart asked for: safe")
 
 
 def enter_restarting_by_kill(facts: JobFacts, mode: RestartMode, now_ms: int) -> Step[Restarting]:
-    renewed = _renewed(moved(facts, now_ms), mode)
+    renewed = _renewed(moved(facts, now_ms))
     return _step(drain_kill(renewed, now_ms), reason=f"restart asked for: {mode}")
 
 
 def take_over_drain(facts: JobFacts, drain: Drain, now_ms: int) -> Step[Restarting]:
     """Go on with a drain that another state had begun; only its end is a different one."""
-    renewed = replace(_renewed(facts, "safe"), entered_ms=now_ms)
+    renewed = replace(_renewed(facts), entered_ms=now_ms)
     return Step(Restarting(facts=renewed, drain=drain), reason="restart asked for: safe")
 
 
-def _renewed(facts: JobFacts, mode: RestartMode) -> JobFacts:
+def _renewed(facts: JobFacts) -> JobFacts:
     """A person starts the job anew: earlier failures and an earlier stop count no more."""
     return replace(
         facts,
         stop_with_checkpoint=False,
         restarts_used=0,
         recovery=None,
-        ignore_state=facts.ignore_state or mode == "ignore_state",
     )
 
 

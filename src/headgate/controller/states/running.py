@@ -125,8 +125,6 @@ def step_running(
 def _advance(state: Running, event: Event, now_ms: int) -> Step[Running | Recovering | Failing]:
     after = advance_live(state.facts, state.live, event, now_ms)
     if after.failure is not None:
-        broken = failure.recover_or_fail(
-            after.facts, after.failure, now_ms, up_since_ms=state.live.since_ms
-        )
+        broken = failure.recover_or_fail(after.facts, after.failure, now_ms)
         return replace(broken, notes=(*after.notes, *broken.notes))
     return Step(Running(facts=after.facts, live=after.live), after.actions, notes=after.notes)

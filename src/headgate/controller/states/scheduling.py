@@ -96,13 +96,14 @@ def enter_scheduling(
 
 def _prepare(facts: JobFacts) -> PrepareLoad:
     return PrepareLoad(
-        turn=facts.turn, parallelism=facts.parallelism, ignore_state=facts.ignore_state
+        turn=facts.turn, parallelism=facts.parallelism, ignore_before=facts.ignore_before
     )
 
 
 def _ask_slots(state: Scheduling, now_ms: int) -> Step[Scheduling]:
     facts = state.facts
-    asked = replace(state, phase="waiting_for_slots", phase_since_ms=now_ms, ask_slots_at_ms=None)
+    since_ms = state.phase_since_ms if state.phase == "waiting_for_slots" else now_ms
+    asked = replace(state, phase="waiting_for_slots", phase_since_ms=since_ms, ask_slots_at_ms=None)
     return Step(asked, (AcquireSlots(turn=facts.turn, slots=facts.parallelism),))
 
 
@@ -118,8 +119,10 @@ def scheduling_deadline(state: Scheduling) -> int | None:
                 state.phase_since_ms + limits.restore_timeout_ms,
                 state.last_heard_ms + limits.heartbeat_timeout_ms,
             )
-        case _:
+        case "waiting_for_slots":
             return state.ask_slots_at_ms
+        case _:
+            return state.phase_since_ms + limits.action_timeout_ms
 
 
 def step_scheduling(
@@ -269,7 +272,6 @@ def _on_restored(
     facts, notes = worker_restored(state.facts, event.timings, now_ms)
     facts = replace(
         facts,
-        ignore_state=False,
         last_epoch=max(facts.last_epoch, state.prepared.lineage.last_epoch),
     )
     pending = [commit.epoch for commit in state.prepared.plan.pending_commits]
@@ -294,7 +296,10 @@ def _on_tick(state: Scheduling, now_ms: int) -> Step[Scheduling | Recovering | F
         return Step(state)
     if state.phase == "waiting_for_slots":
         return _ask_slots(state, now_ms)
-    if state.phase == "starting":
+    if state.phase in ("preparing", "claiming"):
+        message = f"the storage did not answer in time while {state.phase}"
+        code = "action_timeout"
+    elif state.phase == "starting":
         message = "the worker did not register within the startup timeout"
         code = "worker_startup"
     elif state.last_heard_ms is None:

@@ -22,7 +22,7 @@ from headgate.controller.events import (
     WorkerExited,
 )
 from headgate.controller.facts import JobFacts, StopMode
-from headgate.controller.live import Live
+from headgate.controller.live import Live, unfulfilled
 from headgate.controller.outcome import Step, moved, refusal
 from headgate.controller.states import restarting, stopped
 from headgate.core.messages import (
@@ -54,10 +54,15 @@ def enter_stopping(
     facts: JobFacts, live: Live | None, mode: StopMode, now_ms: int
 ) -> Step[Stopping]:
     """Stop as asked. Where no worker runs, or by force, there is nothing to be waited for."""
+    reason = f"stop asked for: {mode}"
     if live is None or mode == "force":
-        return enter_stopping_by_kill(facts, now_ms, reason=f"stop asked for: {mode}")
-    begun = drain_worker(moved(facts, now_ms), live, now_ms, graceful=mode == "graceful")
-    return _step(begun, reason=f"stop asked for: {mode}")
+        step = enter_stopping_by_kill(facts, now_ms, reason=reason)
+    else:
+        graceful = mode == "graceful"
+        begun = drain_worker(moved(facts, now_ms), live, now_ms, graceful=graceful)
+        step = _step(begun, reason=reason)
+    lost = () if live is None else unfulfilled(live, "the job was stopped")
+    return replace(step, notes=(*step.notes, *lost))
 
 
 def enter_stopping_by_kill(facts: JobFacts, now_ms: int, *, reason: str) -> Step[Stopping]:
