@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.support.harness import PipelineHarness
-from tests.support.rows import PublishedSink, RowsSource
 
 from headgate.core.graph import (
     Column,
@@ -25,6 +23,8 @@ from headgate.core.graph import (
     WindowAggregateSpec,
 )
 from headgate.core.ids import OperatorId
+from tests.support.harness import PipelineHarness
+from tests.support.rows import PublishedSink, RowsSource
 
 SECOND = 1_000_000
 SOURCE, WINDOW, SINK = OperatorId("source-t"), OperatorId("window-w"), OperatorId("sink-o")

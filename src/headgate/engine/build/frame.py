@@ -42,8 +42,8 @@ class Frame:
 class Builder:
     """Builds the plan of one micro-batch; lives for that micro-batch only.
 
-    `schemas` outlives it: types do not change between micro-batches, and asking Catalyst for them
-    every time costs more than building the plan.
+    `schemas` and `columns` outlive it: they do not change between micro-batches, and asking
+    Catalyst for them every time costs more than building the plan.
     """
 
     spark: SparkSession
@@ -54,6 +54,7 @@ class Builder:
     state: PipelineState
     reports: Accumulator[Reports]
     schemas: dict[str, tuple[StructType, pa.Schema]]
+    columns: dict[str, list[str]]
     observations: dict[OperatorId, Observation] = field(default_factory=dict)
     persisted: list[DataFrame] = field(default_factory=list)
     frames: dict[OperatorId, Frame] = field(default_factory=dict)
@@ -95,6 +96,12 @@ class Builder:
             schema = df.schema
             self.schemas[name] = (schema, to_arrow_schema(schema, timezone="UTC"))
         return self.schemas[name]
+
+    def columns_of(self, name: str, df: DataFrame) -> list[str]:
+        """Return the columns of a frame, from memory where known."""
+        if name not in self.columns:
+            self.columns[name] = df.columns
+        return self.columns[name]
 
     def release(self) -> None:
         for df in self.persisted:
