@@ -36,6 +36,7 @@ from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state import layout
 from headgate.state.facts import CheckpointFacts, EncodedCheckpoint, encode_checkpoint
+from headgate.state.log import read_epoch_record
 from headgate.state.records import (
     CommittedMarker,
     CurrentGeneration,
@@ -269,7 +270,7 @@ def _check_previous(store: ObjectStore, facts: CheckpointFacts) -> Stale | None:
     if expected is None:
         return None
     try:
-        record = read(store, EpochRecord, layout.epoch_record(before), job=facts.job)
+        record = read_epoch_record(store, facts.job, before)
     except CheckpointInvalid as error:
         lost = error.code == "missing"
         if lost and not _exists(store, layout.committed_marker(before)):
@@ -300,7 +301,7 @@ def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
     checkpoints are published: anything else here is a defect.
     """
     try:
-        recorded = read(store, EpochRecord, layout.epoch_record(ref.epoch), job=job).ref
+        recorded = read_epoch_record(store, job, ref.epoch).ref
     except CheckpointInvalid as error:
         if error.code == "missing" and not _exists(store, layout.committed_marker(ref.epoch)):
             raise InternalError(f"epoch {ref.epoch} has no record", code="not_recorded") from error
@@ -367,8 +368,11 @@ def delete_savepoint(store: ObjectStore, name: str) -> None:
 
 
 def _recorded(store: ObjectStore, job: JobId, ref: CheckpointRef) -> EpochRecord:
-    record = read_if_present(store, EpochRecord, layout.epoch_record(ref.epoch), job=job)
-    if record is None or record.ref != ref:
+    try:
+        record = read_epoch_record(store, job, ref.epoch)
+    except CheckpointInvalid as error:
+        raise _not_kept(ref) from error
+    if record.ref != ref:
         raise _not_kept(ref)
     return record
 

@@ -257,9 +257,11 @@ def _diagnose(data: bytes, job: JobId, path: str, error: ValidationError) -> Che
     except UnicodeDecodeError:
         return CheckpointInvalid(f"{path} is not text", code="corrupt", detail=path)
     except json.JSONDecodeError as fault:
-        ended = fault.pos >= len(data.rstrip()) or fault.msg.startswith("Unterminated")
-        code = "truncated" if ended else "corrupt"
+        code = "truncated" if _ends_early(fault) else "corrupt"
         return CheckpointInvalid(f"{path} is not JSON: {fault}", code=code, detail=path)
+    except (ValueError, RecursionError) as fault:
+        # A number of thousands of digits, thousands of brackets: nothing that we wrote.
+        return CheckpointInvalid(f"{path} is not a record: {fault}", code="corrupt", detail=path)
     if isinstance(value, dict):
         version = value.get("version")
         if isinstance(version, int) and version > FORMAT_VERSION:
@@ -275,6 +277,13 @@ def _diagnose(data: bytes, job: JobId, path: str, error: ValidationError) -> Che
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "record"
     return CheckpointInvalid(f"{path}: {where}: {first['msg']}", code="corrupt", detail=path)
+
+
+def _ends_early(fault: json.JSONDecodeError) -> bool:
+    """Whether more text could have made it JSON: the error is that it ends."""
+    rest = fault.doc[fault.pos :].rstrip()
+    unfinished = any(word.startswith(rest) for word in ("true", "false", "null", "-"))
+    return unfinished or fault.msg.startswith("Unterminated")
 
 
 def _foreign(other: str, job: JobId, path: str) -> CheckpointInvalid:

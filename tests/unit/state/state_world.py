@@ -67,7 +67,9 @@ class DictStore:
         self.put(path, data)
 
     def head(self, path: str) -> ObjectInfo:
-        return ObjectInfo(path=path, bytes=len(self.get(path)), modified_ms=self.modified[path])
+        return ObjectInfo(
+            path=path, bytes=len(self.get(path)), modified_ms=self.modified.get(path, 0)
+        )
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         folder = prefix.rstrip("/") + "/" if prefix else ""

@@ -28,12 +28,18 @@ def translated(action: str, path: str) -> Iterator[None]:
         raise ObjectExists(f"cannot {action} {path}: it exists") from error
     except (PermissionError, fault.PermissionDeniedError, fault.UnauthenticatedError) as error:
         raise StorageError(
-            f"cannot {action} {path}: access denied; check the credentials: {error}", code=DENIED
+            f"cannot {action} {path}: access denied; check the credentials: {_brief(error)}",
+            code=DENIED,
         ) from error
     except fault.InvalidPathError as error:
-        raise StorageError(f"cannot {action} {path}: {error}", code=BAD_PATH) from error
+        raise StorageError(f"cannot {action} {path}: {_brief(error)}", code=BAD_PATH) from error
     except (fault.BaseError, OSError) as error:
-        raise StorageError(f"cannot {action} {path}: {error}") from error
+        raise StorageError(f"cannot {action} {path}: {_brief(error)}") from error
+
+
+def _brief(error: Exception) -> str:
+    """Leave out the many lines that obstore adds for its own developers."""
+    return str(error).partition("\n\nDebug source")[0]
 
 
 class ObstoreAdapter:
@@ -47,10 +53,12 @@ class ObstoreAdapter:
             return bytes(obstore.get(self._backend, path).bytes())
 
     def put(self, path: str, data: bytes) -> None:
+        check_path(path)
         with translated("write", path):
             obstore.put(self._backend, path, data, use_multipart=False)
 
     def create(self, path: str, data: bytes) -> None:
+        check_path(path)
         try:
             with translated("create", path):
                 obstore.put(self._backend, path, data, mode="create", use_multipart=False)
@@ -77,6 +85,12 @@ class ObstoreAdapter:
                 obstore.delete(self._backend, path)
         except ObjectNotFound:
             return
+
+
+def check_path(path: str) -> None:
+    """Refuse what is not the plain path of an object, the same in every store."""
+    if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+        raise StorageError(f"{path!r} is not the path of an object", code=BAD_PATH)
 
 
 def settle_existing(store: ObstoreAdapter, path: str, data: bytes) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from obstore.store import LocalStore as LocalBackend
 
-from headgate.core.errors import ObjectExists, StorageError
+from headgate.core.errors import ObjectExists
 from headgate.state.stores.adapter import (
-    BAD_PATH,
     ObstoreAdapter,
+    check_path,
     settle_existing,
     translated,
 )
@@ -35,10 +35,12 @@ class LocalStore(ObstoreAdapter):
         self._root = root
 
     def put(self, path: str, data: bytes) -> None:
+        check_path(path)
         with translated("write", path):
             self._write(path, data, replace=True)
 
     def create(self, path: str, data: bytes) -> None:
+        check_path(path)
         try:
             with translated("create", path):
                 self._write(path, data, replace=False)
@@ -46,7 +48,7 @@ class LocalStore(ObstoreAdapter):
             settle_existing(self, path, data)
 
     def _write(self, path: str, data: bytes, *, replace: bool) -> None:
-        target = self._target(path)
+        target = self._root / path
         temporary = self._write_temporary(target, data)
         try:
             if replace:
@@ -58,12 +60,6 @@ class LocalStore(ObstoreAdapter):
         finally:
             temporary.unlink(missing_ok=True)
         _sync_folder(target.parent)
-
-    def _target(self, path: str) -> Path:
-        parts = path.split("/")
-        if any(part in ("", ".", "..") or "\0" in part for part in parts):
-            raise StorageError(f"{path!r} is not the path of an object", code=BAD_PATH)
-        return self._root.joinpath(*parts)
 
     def _write_temporary(self, target: Path, data: bytes) -> Path:
         # obstore takes names that end in '#' and digits for files in the making: they are not

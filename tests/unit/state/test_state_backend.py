@@ -1,0 +1,564 @@
+"""What is restored, rebuilt, published or refused, whatever is damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import pytest
+from state_world import (
+    JOB,
+    SINK,
+    SOURCE,
+    WINDOW,
+    DictStore,
+    Writer,
+    make_cut,
+    make_graph,
+    start,
+)
+
+from headgate.core.checkpoint import CheckpointRef
+from headgate.core.errors import CheckpointInvalid, StorageError, UserError
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Epoch, Generation
+from headgate.state import layout
+from headgate.state.backend import (
+    LoadPrepared,
+    NoCheckpoint,
+    StateBackend,
+    UnrecoverableEpoch,
+)
+from headgate.state.examine import Damaged, Examiner
+from headgate.state.protocol import write_committed, write_savepoint
+
+
+def prepare(
+    store: DictStore,
+    *,
+    parallelism: int = 2,
+    graph: PipelineGraph | None = None,
+    allow_drop_state: frozenset[str] = frozenset(),
+    at_epoch: int | None = None,
+    verify_checksums: bool = False,
+    allow_skip_published: bool = False,
+) -> LoadPrepared:
+    """Prepare, and check that it changed nothing."""
+    before = dict(store.objects)
+    found = StateBackend(store, JOB).prepare_checkpoint_load(
+        parallelism=parallelism,
+        graph=graph or make_graph(),
+        allow_drop_state=allow_drop_state,
+        at_epoch=None if at_epoch is None else Epoch(at_epoch),
+        verify_checksums=verify_checksums,
+        allow_skip_published=allow_skip_published,
+    )
+    assert store.objects == before
+    assert isinstance(found, LoadPrepared)
+    return found
+
+
+def job(epochs: int, *, commit_last: bool = True) -> tuple[DictStore, Writer]:
+    store = DictStore()
+    writer = start(store, "a")
+    for number in range(1, epochs + 1):
+        writer.checkpoint(commit=commit_last or number < epochs)
+    return store, writer
+
+
+def replayed(found: LoadPrepared) -> list[int]:
+    return [replay.epoch for replay in found.plan.replays]
+
+
+def pending(found: LoadPrepared) -> list[int]:
+    return [commit.epoch for commit in found.plan.pending_commits]
+
+
+def metadata(epoch: int, operator: str = WINDOW) -> str:
+    return layout.operator_metadata(1, epoch, 1, operator)
+
+
+def run(epoch: int, subtask: int = 0) -> str:
+    return layout.run(1, WINDOW, "w", epoch, subtask, "a1")
+
+
+def staged(epoch: int) -> str:
+    return layout.staging_folder(1, SINK, epoch) + "0-1.json"
+
+
+# ---- the usual ----
+
+
+def test_a_new_job_has_no_checkpoint() -> None:
+    store = DictStore()
+    backend = StateBackend(store, JOB)
+    assert backend.identify_checkpoint() is None
+    found = backend.prepare_checkpoint_load(parallelism=2, graph=make_graph())
+    assert found == NoCheckpoint()
+    assert found.next_epoch == 1
+
+
+def test_the_newest_record_is_restored_with_everything_it_remembers() -> None:
+    store, writer = job(3)
+    found = prepare(store)
+    plan = found.plan
+    assert found.checkpoint == plan.checkpoint == writer.parent
+    assert (found.newest, found.next_epoch, found.skipped) == (writer.parent, 4, ())
+    assert plan.cut == make_cut(3)
+    assert plan.globals[SOURCE] == {"position": 3}
+    assert plan.globals[SINK] == {"commit": "commit 3", "state": 3}
+    assert [r.path for r in plan.load(WINDOW, 1)[0].runs] == [run(e, 1) for e in (1, 2, 3)]
+    assert (plan.pending_commits, plan.replays) == ((), ())
+
+
+def test_the_newest_folder_is_not_the_newest_checkpoint() -> None:
+    store, writer = job(2)
+    facts = writer.facts()
+    writer.record(facts)
+    store.delete(layout.epoch_record(3))
+    assert layout.manifest(1, 3, 1) in store.objects
+    assert StateBackend(store, JOB).identify_checkpoint() == CheckpointRef(
+        generation=Generation(1), epoch=Epoch(2)
+    )
+    assert prepare(store).next_epoch == 3
+
+
+def test_another_parallelism_divides_the_runs_anew() -> None:
+    store, _ = job(2)
+    found = prepare(store, parallelism=3)
+    for subtask in range(3):
+        (table,) = found.plan.load(WINDOW, subtask)
+        assert {r.path for r in table.runs} == {run(e, s) for e in (1, 2) for s in (0, 1)}
+        assert all(r.filters[-1].parallelism == 3 for r in table.runs)
+        assert all(r.filters[-1].subtask == subtask for r in table.runs)
+    assert found.plan.parallelism == 3
+
+
+def test_an_epoch_without_a_marker_is_published_first() -> None:
+    store, _ = job(2, commit_last=False)
+    found = prepare(store)
+    (commit,) = found.plan.pending_commits
+    assert (commit.operator, commit.epoch, commit.commit) == (SINK, 2, "commit 2")
+    assert {file.path for file in commit.staged} == {staged(2), staged(2).replace("0-1", "1-1")}
+
+
+def test_pending_epochs_come_oldest_first_and_a_marker_speaks_for_all_before_it() -> None:
+    store = DictStore()
+    writer = start(store, "a")
+    refs = [writer.checkpoint(commit=False) for _ in range(4)]
+    assert pending(prepare(store)) == [1, 2, 3, 4]
+    write_committed(store, JOB, refs[1])
+    assert pending(prepare(store)) == [3, 4]
+
+
+# ---- damaged state, readable cut: rebuilt with output suppressed ----
+
+DAMAGE: dict[str, tuple[Callable[[int], str], Callable[[bytes], bytes | None], str]] = {
+    "metadata lost": (metadata, lambda data: None, "missing"),
+    "metadata truncated": (metadata, lambda data: data[:-9], "truncated"),
+    "metadata corrupt": (metadata, lambda data: data.replace(b"10", b"11"), "corrupt"),
+    "metadata future": (
+        metadata,
+        lambda data: data.replace(b'"version":1', b'"version":7'),
+        "future_version",
+    ),
+    "metadata foreign": (metadata, lambda data: data.replace(b"job_1", b"job_2"), "foreign"),
+    "run lost": (run, lambda data: None, "missing"),
+    "run truncated": (run, lambda data: data[:-1], "truncated"),
+    "run longer": (run, lambda data: data + b"x", "corrupt"),
+}
+
+
+def damage(store: DictStore, kind: str, epoch: int) -> None:
+    where, change, _ = DAMAGE[kind]
+    changed = change(store.objects[where(epoch)])
+    if changed is None:
+        store.delete(where(epoch))
+    else:
+        store.objects[where(epoch)] = changed
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_checkpoint_is_set_aside_and_its_epoch_rebuilt(kind: str) -> None:
+    store, writer = job(4)
+    damage(store, kind, 4)
+    found = prepare(store)
+    assert found.checkpoint is not None
+    assert found.checkpoint.epoch == 3
+    assert [(s.epoch, s.code) for s in found.skipped] == [(4, DAMAGE[kind][2])]
+    assert found.plan.replays[0].cut == make_cut(4)
+    assert replayed(found) == [4]
+    assert pending(found) == []
+    # The log goes on after the damaged epoch.
+    assert (found.newest, found.next_epoch) == (writer.previous, 5)
+
+
+def test_a_run_shared_by_several_checkpoints_takes_all_of_them_back() -> None:
+    store, _ = job(5)
+    store.delete(run(4))
+    found = prepare(store)
+    assert found.checkpoint is not None
+    assert found.checkpoint.epoch == 3
+    assert [s.epoch for s in found.skipped] == [5, 4]
+    assert replayed(found) == [4, 5]
+
+
+def test_output_that_is_not_yet_published_is_published_though_the_state_is_damaged() -> None:
+    store, _ = job(4, commit_last=False)
+    store.delete(run(4))
+    found = prepare(store)
+    assert replayed(found) == [4]
+    assert pending(found) == [4]
+
+
+def test_sinks_keep_what_they_knew_at_the_newest_epoch_when_it_is_rebuilt() -> None:
+    store, _ = job(4)
+    store.delete(run(4))
+    found = prepare(store)
+    assert found.plan.globals[SINK] == {"commit": "commit 4", "state": 4}
+    assert found.plan.globals[SOURCE] == {"position": 3}
+
+
+def test_all_checkpoints_damaged_but_all_cuts_readable_rebuilds_from_nothing() -> None:
+    store, _ = job(3)
+    store.delete(run(1))
+    found = prepare(store)
+    assert found.checkpoint is None
+    assert found.plan.checkpoint is None
+    assert found.plan.cut is None
+    assert replayed(found) == [1, 2, 3]
+    assert found.next_epoch == 4
+
+
+def test_a_checksum_is_verified_where_asked() -> None:
+    store, _ = job(2)
+    store.objects[run(2)] = store.objects[run(2)][::-1]
+    assert prepare(store).skipped == ()
+    found = prepare(store, verify_checksums=True)
+    assert [(s.epoch, s.code) for s in found.skipped] == [(2, "corrupt")]
+
+
+def test_many_runs_are_checked_by_one_listing() -> None:
+    store = DictStore()
+    writer = start(store, "a", parallelism=20)
+    writer.checkpoint()
+    writer.checkpoint()
+    assert prepare(store, parallelism=20).skipped == ()
+    store.objects[run(2, 13)] += b"x"
+    found = prepare(store, parallelism=20)
+    assert [(s.epoch, s.code) for s in found.skipped] == [(2, "corrupt")]
+
+
+# ---- what follows a fallback ----
+
+
+def test_after_a_fallback_the_log_goes_on_and_remembers_what_was_rebuilt() -> None:
+    store, _ = job(4)
+    store.delete(run(4))
+    writer = start(store, "b")
+    assert writer.generation == 2
+    assert (writer.epoch, writer.replayed) == (5, (4,))
+    ref = writer.checkpoint()
+    assert ref.epoch == 5
+    assert prepare(store).skipped == ()
+    # If that one is lost, too, it is rebuilt from the same base with both cuts.
+    store.delete(layout.operator_metadata(2, 5, 1, WINDOW))
+    found = prepare(store)
+    assert found.checkpoint is not None
+    assert found.checkpoint.epoch == 3
+    assert replayed(found) == [4, 5]
+
+
+def test_a_rewind_replays_nothing_and_its_successor_is_rebuilt_from_where_it_began() -> None:
+    store, _ = job(5)
+    found = prepare(store, at_epoch=2)
+    assert found.checkpoint is not None
+    assert (found.checkpoint.epoch, found.next_epoch, replayed(found)) == (2, 6, [])
+    writer = start(store, "b", prepared=found)
+    assert writer.checkpoint().epoch == 6
+    store.delete(layout.operator_metadata(2, 6, 1, WINDOW))
+    again = prepare(store)
+    assert again.checkpoint is not None
+    # Not from epoch 5, whose state is another one.
+    assert again.checkpoint.epoch == 2
+    assert replayed(again) == [6]
+
+
+def test_a_start_from_scratch_is_not_rebuilt_from_what_it_ignored() -> None:
+    store, _ = job(3)
+    fresh = StateBackend(store, JOB).prepare_fresh_start()
+    assert fresh.next_epoch == 4
+    writer = start(store, "b", prepared=fresh)
+    assert writer.checkpoint().epoch == 4
+    store.delete(layout.operator_metadata(2, 4, 1, WINDOW))
+    found = prepare(store)
+    assert found.checkpoint is None
+    assert replayed(found) == [4]
+
+
+def test_a_fresh_start_still_publishes_what_was_promised() -> None:
+    store, _ = job(3, commit_last=False)
+    fresh = StateBackend(store, JOB).prepare_fresh_start()
+    assert [commit.epoch for commit in fresh.pending_commits] == [3]
+    store.delete(staged(3))
+    fresh = StateBackend(store, JOB).prepare_fresh_start()
+    assert fresh.pending_commits == ()
+    assert [s.epoch for s in fresh.skipped] == [3]
+
+
+def test_at_an_epoch_that_cannot_be_restored_the_error_is_named() -> None:
+    store, _ = job(3)
+    store.delete(run(2))
+    for epoch in (2, 9):
+        with pytest.raises(CheckpointInvalid) as caught:
+            prepare(store, at_epoch=epoch)
+        assert caught.value.code == "missing"
+
+
+def test_a_savepoint_can_be_restored_after_its_record_is_gone() -> None:
+    store, writer = job(3)
+    ref = CheckpointRef(generation=writer.generation, epoch=Epoch(1))
+    write_savepoint(store, JOB, "s", ref, now_ms=1)
+    store.delete(layout.epoch_record(1))
+    found = prepare(store, at_epoch=1)
+    assert found.checkpoint == ref
+    assert found.next_epoch == 4
+
+
+# ---- unrecoverable ----
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_destroyed_manifest_of_the_newest_epoch_is_refused(lost: bool) -> None:
+    store, _ = job(3)
+    path = layout.manifest(1, 3, 1)
+    if lost:
+        store.delete(path)
+    else:
+        store.objects[path] = b"{"
+    with pytest.raises(UnrecoverableEpoch) as caught:
+        prepare(store)
+    assert caught.value.code == "unrecoverable_epoch"
+    assert "epoch 3" in caught.value.message
+    found = prepare(store, allow_skip_published=True)
+    assert found.checkpoint is not None
+    assert (found.checkpoint.epoch, found.next_epoch) == (2, 4)
+    assert replayed(found) == []
+    assert [s.epoch for s in found.skipped] == [3]
+
+
+def test_a_destroyed_manifest_between_damage_and_base_is_refused() -> None:
+    store, _ = job(5)
+    store.delete(metadata(5))
+    store.delete(layout.manifest(1, 4, 1))
+    with pytest.raises(UnrecoverableEpoch, match="epoch 4"):
+        prepare(store)
+    found = prepare(store, allow_skip_published=True)
+    assert found.checkpoint is not None
+    assert found.checkpoint.epoch == 3
+    assert [s.epoch for s in found.skipped] == [5, 4]
+
+
+def test_staged_output_lost_before_its_publish_is_refused() -> None:
+    store, _ = job(3, commit_last=False)
+    store.delete(staged(3))
+    with pytest.raises(UnrecoverableEpoch, match="epoch 3"):
+        prepare(store)
+    found = prepare(store, allow_skip_published=True)
+    assert found.checkpoint is not None
+    assert (found.checkpoint.epoch, pending(found)) == (3, [])
+    assert [(s.epoch, s.code) for s in found.skipped] == [(3, "missing")]
+
+
+def test_staged_output_lost_after_its_publish_does_not_matter() -> None:
+    store, _ = job(3)
+    for epoch in (1, 2, 3):
+        store.delete(staged(epoch))
+    assert prepare(store).skipped == ()
+
+
+def test_nothing_left_at_all_is_refused_unless_allowed() -> None:
+    store, _ = job(2)
+    for epoch in (1, 2):
+        store.delete(layout.manifest(1, epoch, 1))
+    with pytest.raises(UnrecoverableEpoch):
+        prepare(store)
+    found = StateBackend(store, JOB).prepare_checkpoint_load(
+        parallelism=2, graph=make_graph(), allow_skip_published=True
+    )
+    assert isinstance(found, NoCheckpoint)
+    assert found.next_epoch == 3
+    assert [s.epoch for s in found.skipped] == [2, 1]
+
+
+# ---- a damaged epoch record ----
+
+RECORD_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[: len(data) // 2],
+    "corrupt": lambda data: b"\x00" * len(data),
+    "future": lambda data: data.replace(b'"version":1', b'"version":9'),
+    "foreign": lambda data: data.replace(b"job_1", b"job_2"),
+    "other epoch": lambda data: data.replace(b'"epoch":3', b'"epoch":4'),
+    "other manifest": lambda data: data.replace(b"0000003-001", b"0000002-001"),
+}
+
+
+@pytest.mark.parametrize("kind", RECORD_DAMAGE)
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_damaged_record_is_bridged_by_its_only_manifest(kind: str, committed: bool) -> None:
+    store, writer = job(3, commit_last=committed)
+    path = layout.epoch_record(3)
+    store.objects[path] = RECORD_DAMAGE[kind](store.objects[path])
+    found = prepare(store)
+    assert found.checkpoint == writer.parent
+    assert [s.epoch for s in found.relocated] == [3]
+    assert pending(found) == ([] if committed else [3])
+    assert found.newest == writer.parent
+    # And the job goes on from there.
+    after = start(store, "b", prepared=found)
+    assert after.checkpoint().epoch == 4
+
+
+def test_a_lost_record_of_a_committed_epoch_is_bridged() -> None:
+    store, writer = job(3)
+    store.delete(layout.epoch_record(3))
+    found = prepare(store)
+    assert found.checkpoint == writer.parent
+    assert found.next_epoch == 4
+    assert start(store, "b", prepared=found).checkpoint().epoch == 4
+
+
+def test_a_damaged_record_with_two_possible_manifests_is_refused() -> None:
+    store, writer = job(2)
+    facts = writer.facts(attempt=2)
+    writer.record(writer.facts(attempt=1))
+    manifest = store.objects[layout.manifest(1, 3, 1)]
+    store.objects[layout.manifest(1, 3, 2)] = manifest.replace(b'"attempt":1', b'"attempt":2')
+    assert facts.epoch == 3
+    store.objects[layout.epoch_record(3)] = b"?"
+    with pytest.raises(UnrecoverableEpoch, match="epoch 3"):
+        prepare(store)
+
+
+def test_the_marker_tells_which_generations_manifest_counted() -> None:
+    store, old = job(2)
+    zombie = old.facts()
+    new = start(store, "b")
+    new.checkpoint()
+    old.record(zombie)
+    # The zombie's manifest of epoch 3 was written, its record was refused.
+    store.objects[layout.manifest(1, 3, 1)] = store.objects[layout.manifest(2, 3, 1)].replace(
+        b'"generation":2,"epoch":3', b'"generation":1,"epoch":3'
+    )
+    store.objects[layout.epoch_record(3)] = b"?"
+    found = prepare(store)
+    assert found.checkpoint == new.parent
+
+
+# ---- contradictions ----
+
+
+def test_metadata_of_another_epoch_is_inconsistent() -> None:
+    """A manifest that links the wrong file with the right digest is not believed."""
+    store, _ = job(3)
+    path = layout.manifest(1, 3, 1)
+    manifest = json.loads(store.objects[path])
+    for link in manifest["operators"]:
+        if link["operator"] == WINDOW:
+            older = json.loads(store.objects[layout.manifest(1, 2, 1)])
+            link.update(next(o for o in older["operators"] if o["operator"] == WINDOW))
+    rewrite(store, path, manifest)
+    found = prepare(store)
+    assert [(s.epoch, s.code) for s in found.skipped] == [(3, "inconsistent")]
+
+
+def rewrite(store: DictStore, path: str, manifest: dict[str, object]) -> None:
+    """Store a manifest, and the record that fits it."""
+    data = json.dumps(manifest).encode()
+    store.objects[path] = data
+    record = json.loads(store.objects[layout.epoch_record(3)])
+    record["manifest_bytes"] = len(data)
+    record["manifest_sha256"] = hashlib.sha256(data).hexdigest()
+    store.objects[layout.epoch_record(3)] = json.dumps(record).encode()
+
+
+def test_another_parallelism_in_the_manifest_than_in_the_metadata_is_inconsistent() -> None:
+    store, _ = job(3)
+    path = layout.manifest(1, 3, 1)
+    rewrite(store, path, {**json.loads(store.objects[path]), "parallelism": 3})
+    verdict = Examiner(store, JOB).state(Epoch(3))
+    assert isinstance(verdict, Damaged)
+    assert verdict.error.code == "inconsistent"
+
+
+def test_a_sink_whose_own_state_is_lost_is_not_continued_from_an_older_one() -> None:
+    store, _ = job(3)
+    store.delete(metadata(3, SINK))
+    with pytest.raises(UnrecoverableEpoch, match="epoch 3"):
+        prepare(store)
+    assert prepare(store, allow_skip_published=True).plan.globals[SINK]["state"] == 2
+
+
+def test_a_storage_that_does_not_answer_is_not_taken_for_damage() -> None:
+    class Away(DictStore):
+        def head(self, path: str):  # type: ignore[no-untyped-def]
+            raise StorageError("no answer")
+
+    away = Away()
+    away.objects = job(3)[0].objects
+    with pytest.raises(StorageError):
+        StateBackend(away, JOB).prepare_checkpoint_load(parallelism=2, graph=make_graph())
+
+
+# ---- a changed query ----
+
+
+def test_a_changed_query_keeps_the_state_of_operators_that_are_still_there() -> None:
+    store, _ = job(2)
+    graph = make_graph()
+    changed = PipelineGraph(operators=graph.operators, udf_source="def f(): ...")
+    assert changed.fingerprint() != graph.fingerprint()
+    assert prepare(store, graph=changed).plan.load(WINDOW, 0)
+
+
+@pytest.mark.parametrize("operator", [WINDOW, SOURCE])
+def test_a_changed_query_that_forgets_state_is_refused_by_name(operator: str) -> None:
+    store, _ = job(2)
+    renamed = make_graph(window="win2") if operator == WINDOW else make_graph(source="src2")
+    with pytest.raises(UserError) as caught:
+        prepare(store, graph=renamed)
+    assert caught.value.code == "state_would_be_lost"
+    assert caught.value.operator == operator
+    assert f"--allow-drop-state {operator}" in caught.value.message
+    plan = prepare(store, graph=renamed, allow_drop_state=frozenset({operator})).plan
+    assert operator not in plan.globals
+    assert all(load.operator != operator for load in plan.subtasks)
+
+
+def test_an_operator_that_became_another_kind_is_refused() -> None:
+    store, _ = job(2)
+    swapped = make_graph(window="src", source="win")
+    with pytest.raises(UserError, match="is now a"):
+        prepare(store, graph=swapped)
+
+
+def test_a_removed_sink_is_fine_once_its_output_is_published() -> None:
+    renamed = make_graph(sink="elsewhere")
+    store, _ = job(2)
+    assert SINK not in prepare(store, graph=renamed).plan.globals
+    store, _ = job(2, commit_last=False)
+    with pytest.raises(UserError) as caught:
+        prepare(store, graph=renamed)
+    assert caught.value.code == "output_would_be_lost"
+    allowed = prepare(store, graph=renamed, allow_drop_state=frozenset({SINK}))
+    assert allowed.plan.pending_commits == ()
+
+
+def test_a_damaged_epoch_is_not_rebuilt_with_another_query() -> None:
+    store, _ = job(3)
+    store.delete(run(3))
+    changed = PipelineGraph(operators=make_graph().operators, udf_source="def f(): ...")
+    with pytest.raises(UserError) as caught:
+        prepare(store, graph=changed)
+    assert caught.value.code == "graph_changed"
