@@ -6,13 +6,10 @@ Read `step.py` for what is decided, `runner.py` for how it is carried out; this 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
-import re
 import secrets
 import shutil
-import socket
 import sys
 import threading
 import time
@@ -21,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from headgate.controller.assembling import Compiler, JobAssembly, check_spec, scratch_dir
 from headgate.controller.claimant import Claimant
 from headgate.controller.clock import SteadyClock
 from headgate.controller.events import (
@@ -34,13 +32,13 @@ from headgate.controller.events import (
 from headgate.controller.facts import JobFacts, RestartMode, StopMode
 from headgate.controller.fleet import LocalFleet
 from headgate.controller.history import HistoryEntry
+from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
 from headgate.controller.job_store import JobStore, Lease, LeaseHeld, LeaseLost, StoredJob
 from headgate.controller.limits import Limits
 from headgate.controller.link import WorkerLink
 from headgate.controller.notes import CheckpointNote
 from headgate.controller.notices import Notice, ProgressMade
 from headgate.controller.ports import JobPorts
-from headgate.controller.processes import process_identity
 from headgate.controller.runner import JobRunner
 from headgate.controller.slots import SlotPool
 from headgate.controller.spec import JobSpec
@@ -48,17 +46,14 @@ from headgate.controller.state import is_terminal
 from headgate.controller.states.created import Created
 from headgate.controller.status import JobStatus, status_of
 from headgate.core.errors import ExternalError, UserError
-from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import Progress, RunSettings
+from headgate.core.messages import Progress
 from headgate.core.model import model
 from headgate.core.ports import Clock
 from headgate.state.layout import check_name
-from headgate.state.stores import job_store, open_store
 
 log = logging.getLogger("headgate.controller")
 
-Compiler = Callable[[JobSpec], PipelineGraph]
 JOB_THREADS = 4
 
 
@@ -95,7 +90,7 @@ class Controller:
         self._compiler = compiler
         self._clock = clock or SteadyClock()
         self._data_dir = Path(settings.data_dir).absolute()
-        self._holder = _holder()
+        self._holder = lease_holder()
         self._lock = threading.RLock()
         self._jobs: dict[JobId, _Driven] = {}
         self._subscribers: list[Callable[[Notice], None]] = []
@@ -153,8 +148,8 @@ class Controller:
 
     def create_job(self, spec: JobSpec, job: JobId | None = None) -> JobId:
         """Create a job and start it. Raises `UserError` where the id is taken."""
-        job = job or JobId(f"{job_id_for(spec.name)}-{secrets.token_hex(3)}")
-        _check(spec)
+        job = job or new_job_id(spec.name)
+        check_spec(spec)
         facts = JobFacts(
             job=job,
             limits=spec.limits,
@@ -174,11 +169,15 @@ class Controller:
         its folder in the state store. `spec` counts from now on.
         """
         job = job_id_for(spec.name)
+        check_spec(spec)
         with self._lock:
             if self._store.get_job(job) is None:
                 return self.create_job(spec, job)
-            _check(spec)
-            self._store.update_spec(job, spec, self._clock.now_ms())
+            # The new spec is stored only where the job is ours to drive, and before it is compiled.
+            if not self._is_driven(job):
+                self._drive(job, spec)
+            else:
+                self._store.update_spec(job, spec, self._clock.now_ms())
             self.restart_job(job, "safe", parallelism=spec.parallelism, limits=spec.limits)
         return job
 
@@ -208,7 +207,7 @@ class Controller:
 
     def update_job(self, job: JobId, spec: JobSpec) -> None:
         """Change how a job is run, from its next start on."""
-        _check(spec)
+        check_spec(spec)
         self._store.update_spec(job, spec, self._clock.now_ms())
 
     def delete_job(self, job: JobId) -> None:
@@ -272,20 +271,23 @@ class Controller:
             self._stored(job)
             self._drive(job).runner.post(event)
 
-    def _drive(self, job: JobId) -> _Driven:
-        """Return the job's runner, taking the job up where nobody drives it."""
+    def _is_driven(self, job: JobId) -> bool:
+        driven = self._jobs.get(job)
+        return driven is not None and not driven.runner.is_over
+
+    def _drive(self, job: JobId, spec: JobSpec | None = None) -> _Driven:
+        """Return the job's runner, taking the job up (with a new spec) where nobody drives it."""
         with self._lock:
-            driven = self._jobs.get(job)
-            if driven is not None and not driven.runner.is_over:
-                return driven
-            taken = self._take_up(job)
+            if self._is_driven(job):
+                return self._jobs[job]
+            taken = self._take_up(job, spec)
             if isinstance(taken, LeaseHeld):
                 raise ExternalError(
                     f"job {job} is driven by another controller ({taken.holder})", code="job_leased"
                 )
             return taken
 
-    def _take_up(self, job: JobId) -> _Driven | LeaseHeld:
+    def _take_up(self, job: JobId, spec: JobSpec | None = None) -> _Driven | LeaseHeld:
         lease = self._store.acquire_lease(
             job,
             self._holder,
@@ -295,6 +297,8 @@ class Controller:
         )
         if isinstance(lease, LeaseHeld):
             return lease
+        if spec is not None:
+            self._store.update_spec(job, spec, self._clock.now_ms())
         # Read after the lease was taken: from now on nobody else changes it.
         stored = self._stored(job)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
@@ -310,41 +314,12 @@ class Controller:
         claimant = Claimant(
             database=self._store.database, lease=lease.number, controller=f"pid-{os.getpid()}"
         )
-        graphs = _Graphs(lambda: self._compiler(self._stored(job).spec))
-        return JobPorts(
-            job=job,
-            spec=lambda: self._stored(job).spec,
-            claimant=claimant.text(),
-            open_store=lambda: job_store(open_store(self._stored(job).spec.state_url), job),
-            compile=graphs.compile,
-            graph=graphs.graph,
-            fleet=self._fleet,
-            slots=self._slots,
-            clock=self._clock,
-            new_token=lambda: secrets.token_hex(16),
-            run_settings=lambda generation: self._run_settings(job, generation),
-        )
-
-    def _run_settings(self, job: JobId, generation: Generation) -> RunSettings:
-        spec = self._stored(job).spec
-        return RunSettings(
-            state_url=spec.state_url,
-            scratch_dir=str(self._scratch(job, generation)),
-            cache_dir=str(self._data_dir / "cache" / job),
-            master=spec.master,
-            max_batch_rows=spec.max_batch_rows,
-            source_idle_ms=spec.source_idle_ms,
-            heartbeat_interval_ms=spec.limits.heartbeat_interval_ms,
-            verify_checksums=spec.verify_checksums,
-            spark_conf=spec.spark_conf,
-        )
-
-    def _scratch(self, job: JobId, generation: Generation) -> Path:
-        return self._data_dir / "scratch" / job / str(generation)
+        assembly = JobAssembly(job, lambda: self._stored(job).spec, self._compiler, self._data_dir)
+        return assembly.ports(claimant.text(), self._fleet, self._slots, self._clock)
 
     def _remove_scratch(self, job: JobId, generation: Generation) -> None:
         # A worker that was killed could not do it itself.
-        shutil.rmtree(self._scratch(job, generation), ignore_errors=True)
+        shutil.rmtree(scratch_dir(self._data_dir, job, generation), ignore_errors=True)
 
     def _deliver(self, job: JobId, event: Event) -> None:
         with self._lock:
@@ -359,7 +334,11 @@ class Controller:
         if isinstance(notice, ProgressMade) and driven is not None:
             driven.progress = notice.progress
         for subscriber in subscribers:
-            subscriber(notice)
+            try:
+                subscriber(notice)
+            except Exception:
+                # Whoever listens must not be able to stop a job.
+                log.exception("a subscriber failed")
 
     def _stored(self, job: JobId) -> StoredJob:
         stored = self._store.get_job(job)
@@ -419,53 +398,3 @@ class Controller:
                 if stored.job in self._jobs or is_terminal(stored.state) or self._closed.is_set():
                     continue
                 self._take_up(stored.job)
-
-
-class _Graphs:
-    """The graph of one job: compiled when it is asked for, kept for the generation under way."""
-
-    def __init__(self, compile_now: Callable[[], PipelineGraph]) -> None:
-        self._compile_now = compile_now
-        self._lock = threading.Lock()
-        self._graph: PipelineGraph | None = None
-
-    def compile(self) -> PipelineGraph:
-        graph = self._compile_now()
-        with self._lock:
-            self._graph = graph
-        return graph
-
-    def graph(self) -> PipelineGraph:
-        with self._lock:
-            if self._graph is not None:
-                return self._graph
-        return self.compile()
-
-
-def job_id_for(name: str) -> JobId:
-    """Return the id of a pipeline's one job: its name, made fit for paths."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80]
-    if slug == name:
-        return JobId(slug)
-    return JobId(f"{slug or 'job'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}")
-
-
-def _check(spec: JobSpec) -> None:
-    if (spec.sql is None) == (spec.graph is None):
-        raise UserError("give either the SQL text or the graph of the pipeline", code="job_spec")
-    if spec.parallelism < 1:
-        raise UserError("the parallelism must be at least 1", code="parallelism")
-    open_store(spec.state_url)
-
-
-def _holder() -> str:
-    pid = os.getpid()
-    return f"{socket.gethostname()}|{pid}|{process_identity(pid)}|{secrets.token_hex(4)}"
-
-
-def is_dead_holder(holder: str) -> bool:
-    """Whether the holder of a lease is a process of this host that no longer exists."""
-    parts = holder.split("|")
-    if len(parts) != 4 or parts[0] != socket.gethostname() or not parts[1].isdigit():
-        return False
-    return process_identity(int(parts[1])) != parts[2]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headgate.controller.drive import Change
 from headgate.controller.notes import (
     AbortNote,
@@ -37,7 +35,6 @@ class HistoryEntry:
     kind: str
     transition: Transition | None = None
     phase: PhaseNote | None = None
-    checkpoint: CheckpointNote | None = None
     abort: AbortNote | None = None
     savepoint: SavepointNote | None = None
     cleanup: CleanupNote | None = None
@@ -46,7 +43,12 @@ class HistoryEntry:
 
 def entries_of(change: Change) -> list[HistoryEntry]:
     """Return what a step adds to the history."""
-    entries = [_noted(note, change.at_ms) for note in change.notes]
+    # Checkpoints have a table of their own.
+    entries = [
+        _noted(note, change.at_ms)
+        for note in change.notes
+        if not isinstance(note, CheckpointNote) and not _is_routine(note)
+    ]
     if change.moved:
         after = change.after
         failed = after.kind in ("recovering", "failing", "failed")
@@ -62,13 +64,17 @@ def entries_of(change: Change) -> list[HistoryEntry]:
     return entries
 
 
-def _noted(note: Note, at_ms: int) -> HistoryEntry:
+def _is_routine(note: Note) -> bool:
+    """Whether a cleanup did nothing worth telling."""
+    return isinstance(note, CleanupNote) and not note.objects_deleted and note.failure is None
+
+
+def _noted(
+    note: PhaseNote | AbortNote | SavepointNote | CleanupNote | SkippedNote, at_ms: int
+) -> HistoryEntry:
     match note:
         case PhaseNote():
             return HistoryEntry(at_ms=at_ms, kind="phase", phase=note)
-        case CheckpointNote():
-            # The timings of every subtask are kept with the checkpoint, not twice.
-            return HistoryEntry(at_ms=at_ms, kind="checkpoint", checkpoint=_short(note))
         case AbortNote():
             return HistoryEntry(at_ms=at_ms, kind="abort", abort=note)
         case SavepointNote():
@@ -77,7 +83,3 @@ def _noted(note: Note, at_ms: int) -> HistoryEntry:
             return HistoryEntry(at_ms=at_ms, kind="cleanup", cleanup=note)
         case SkippedNote():
             return HistoryEntry(at_ms=at_ms, kind="skipped", skipped=note)
-
-
-def _short(note: CheckpointNote) -> CheckpointNote:
-    return replace(note, subtasks=())

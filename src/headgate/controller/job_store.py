@@ -9,7 +9,8 @@ it, so that the writes of a controller that lost its lease change nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -21,6 +22,7 @@ from headgate.controller.notes import CheckpointNote
 from headgate.controller.spec import JobSpec
 from headgate.controller.state import JobState, StoredJobState, stored_form
 from headgate.controller.tables import (
+    READING,
     checkpoints,
     history,
     jobs,
@@ -33,6 +35,8 @@ from headgate.controller.tables import (
 from headgate.core.errors import UserError
 from headgate.core.ids import JobId
 from headgate.core.model import from_json, model, to_json
+
+CHECKPOINTS_KEPT = 1_000
 
 
 @model
@@ -86,6 +90,14 @@ class JobStore:
     def close(self) -> None:
         self._engine.dispose()
 
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with (
+            self._engine.connect().execution_options(**{READING: True}) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
     def _identity(self) -> str:
         """Return this database's own name, chosen when it was created."""
         chosen = f"db_{uuid.uuid4().hex[:12]}"
@@ -128,7 +140,7 @@ class JobStore:
         )
 
     def get_job(self, job: JobId) -> StoredJob | None:
-        with self._engine.begin() as connection:
+        with self._reading() as connection:
             row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).first()
         return None if row is None else _stored(row)
 
@@ -137,7 +149,7 @@ class JobStore:
         query = sa.select(jobs).order_by(jobs.c.created_ms, jobs.c.id)
         if pipeline is not None:
             query = query.where(jobs.c.pipeline == pipeline)
-        with self._engine.begin() as connection:
+        with self._reading() as connection:
             return [_stored(row) for row in connection.execute(query)]
 
     def find_job(self, *, pipeline: str, state_url: str) -> StoredJob | None:
@@ -148,7 +160,7 @@ class JobStore:
             .order_by(jobs.c.created_ms.desc(), jobs.c.id.desc())
             .limit(1)
         )
-        with self._engine.begin() as connection:
+        with self._reading() as connection:
             row = connection.execute(query).first()
         return None if row is None else _stored(row)
 
@@ -172,9 +184,13 @@ class JobStore:
     def save(self, lease: Lease, version: int, change: Change) -> Saved | LeaseLost:
         """Store a change of a job's state with its history: all of it, or nothing."""
         with self._engine.begin() as connection:
+            # The lease is locked first: whoever takes it over waits for this write, and sees it.
+            held = sa.select(leases.c.number).where(leases.c.job == lease.job).with_for_update()
+            if connection.execute(held).scalar() != lease.number:
+                return LeaseLost()
             updated = connection.execute(
                 sa.update(jobs)
-                .where(jobs.c.id == lease.job, jobs.c.version == version, _holds(lease))
+                .where(jobs.c.id == lease.job, jobs.c.version == version)
                 .values(
                     state_kind=change.after.kind,
                     state=_encode(change.stored),
@@ -259,7 +275,7 @@ class JobStore:
             .order_by(history.c.id.desc())
             .limit(limit)
         )
-        with self._engine.begin() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).scalars().all()
         return [from_json(HistoryEntry, row) for row in reversed(rows)]
 
@@ -271,17 +287,9 @@ class JobStore:
             .order_by(checkpoints.c.epoch.desc())
             .limit(limit)
         )
-        with self._engine.begin() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).scalars().all()
         return [from_json(CheckpointNote, row) for row in rows]
-
-
-def _holds(lease: Lease) -> sa.ColumnElement[bool]:
-    return sa.exists().where(
-        leases.c.job == lease.job,
-        leases.c.number == lease.number,
-        leases.c.holder == lease.holder,
-    )
 
 
 def _encode(state: JobState) -> str:
@@ -320,4 +328,9 @@ def _put_checkpoint(connection: Connection, job: JobId, note: CheckpointNote) ->
     )
     connection.execute(
         sa.insert(checkpoints).values(job=job, epoch=note.epoch, note=to_json(note).decode())
+    )
+    # Object storage knows what is retained; this is a memory for people, and bounded.
+    oldest = note.epoch - CHECKPOINTS_KEPT
+    connection.execute(
+        sa.delete(checkpoints).where(checkpoints.c.job == job, checkpoints.c.epoch <= oldest)
     )

@@ -24,6 +24,7 @@ from headgate.controller.notices import Noted, Notice, ProgressMade, StateChange
 from headgate.controller.perform import is_slow, perform
 from headgate.controller.ports import JobPorts
 from headgate.controller.state import JobState, next_deadline
+from headgate.core.errors import HeadgateError
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Heartbeat
 
@@ -31,6 +32,7 @@ log = logging.getLogger("headgate.controller.runner")
 
 # A loop that fails is started again from the stored state; more often than this it is given up.
 CRASHES_MAX = 20
+RESTART_PAUSE_SECONDS = 0.2
 DATABASE_RETRY_SECONDS = 0.5
 DATABASE_RETRIES_MAX = 60
 
@@ -60,6 +62,7 @@ class JobRunner:
         self._executor = executor
         self._notify = notify
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job}", daemon=True)
 
@@ -77,7 +80,6 @@ class JobRunner:
         return self._over.is_set()
 
     def start(self) -> None:
-        self.post(TakenUp(claimant=self._ports.claimant))
         self._thread.start()
 
     def post(self, event: Event) -> None:
@@ -89,6 +91,7 @@ class JobRunner:
 
     def close(self) -> None:
         """Stop driving the job, whatever its state; nothing is done to its worker."""
+        self._closing.set()
         self._events.put(None)
         if threading.current_thread() is not self._thread and self._thread.is_alive():
             self._thread.join()
@@ -107,14 +110,14 @@ class JobRunner:
             except Exception:
                 # The thread's boundary. The job is taken up again as after a crash.
                 log.exception("job %s: its loop failed and is started again", self.job)
-                if not self._reload():
-                    break
+                self._closing.wait(RESTART_PAUSE_SECONDS)
         else:
             log.error("job %s: its loop failed %s times, it is let go", self.job, CRASHES_MAX)
             self._abandon()
         self._over.set()
 
     def _loop(self) -> None:
+        self._load()
         while True:
             event = self._next_event()
             if event is None:
@@ -157,10 +160,10 @@ class JobRunner:
             try:
                 outcome = self._store.save(self._lease, self._version, change)
             except SQLAlchemyError as error:
-                if attempt + 1 == DATABASE_RETRIES_MAX:
+                if attempt + 1 == DATABASE_RETRIES_MAX or self._closing.is_set():
                     raise
                 log.warning("job %s: the database did not take its state: %s", self.job, error)
-                self._over.wait(DATABASE_RETRY_SECONDS)
+                self._closing.wait(DATABASE_RETRY_SECONDS)
                 continue
             if isinstance(outcome, LeaseLost):
                 raise LetGo(self.job)
@@ -198,19 +201,21 @@ class JobRunner:
         for note in change.notes:
             self._notify(Noted(job=self.job, at_ms=change.at_ms, note=note))
 
-    # ---- after a crash, and at the end -------------------------------------------------------
+    # ---- the beginning, and the end ----------------------------------------------------------
 
-    def _reload(self) -> bool:
-        """Take the job up again from its stored state; return whether it is still ours."""
+    def _load(self) -> None:
+        """Take the job up from its stored state: at the start, and after a crash of the loop."""
         stored = self._store.get_job(self.job)
         if stored is None:
-            self._abandon()
-            return False
+            raise LetGo(self.job)
         self._state, self._version = stored.state, stored.version
-        self.post(TakenUp(claimant=self._ports.claimant))
-        return True
+        self._handle(TakenUp(claimant=self._ports.claimant))
 
     def _abandon(self) -> None:
         """End our worker: somebody else decides about this job now."""
-        self._ports.fleet.kill(self.job, self._state.facts.generation)
+        try:
+            self._ports.fleet.kill(self.job, self._state.facts.generation)
+        except HeadgateError:
+            # It is fenced by whoever drives the job now, and dies with this process at the latest.
+            log.exception("job %s: its worker could not be ended", self.job)
         self._ports.slots.release(self.job)

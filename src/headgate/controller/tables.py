@@ -10,6 +10,9 @@ from sqlalchemy.engine import Engine, make_url
 
 metadata = sa.MetaData()
 
+# An execution option: the transaction only reads, and need not wait for writers.
+READING = "headgate_reading"
+
 # Chosen once per database: its own identity.
 settings = sa.Table(
     "settings",
@@ -103,6 +106,7 @@ def _open_sqlite(url: sa.URL) -> Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        reading = connection.get_execution_options().get(READING, False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
     return engine

@@ -35,7 +35,7 @@ def test_bounded_job_runs_to_its_end_and_publishes_everything(tmp_path: Path) ->
 
 
 def test_worker_killed_twice_recovers_with_exact_output(tmp_path: Path) -> None:
-    controller = new_controller(tmp_path, rows=1_000)
+    controller = new_controller(tmp_path, rows=6_000)
     controller.start()
     try:
         job = controller.create_job(job_spec(tmp_path))
@@ -57,7 +57,7 @@ def test_worker_killed_twice_recovers_with_exact_output(tmp_path: Path) -> None:
         controller.close()
     assert status.state == "finished"
     assert status.recoveries == 2
-    assert is_exact(published(tmp_path), 1_000)
+    assert is_exact(published(tmp_path), 6_000)
     five = ["identify", "prepare", "restart_workers", "restore", "resume"]
     assert phases == five + five
 

@@ -1,0 +1,102 @@
+"""How one job's ports are put together: its spec, its graph, its folders."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from headgate.controller.ports import JobPorts, Slots
+from headgate.controller.spec import JobSpec
+from headgate.core.errors import UserError
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Generation, JobId
+from headgate.core.messages import RunSettings
+from headgate.core.ports import Clock, ObjectStore, WorkerFleet
+from headgate.state.stores import job_store, open_store
+
+Compiler = Callable[[JobSpec], PipelineGraph]
+
+
+class JobAssembly:
+    """The spec and the graph of one job, as they are now; both are read again when it compiles."""
+
+    def __init__(
+        self,
+        job: JobId,
+        read_spec: Callable[[], JobSpec],
+        compiler: Compiler,
+        data_dir: Path,
+    ) -> None:
+        self._job = job
+        self._read_spec = read_spec
+        self._compiler = compiler
+        self._data_dir = data_dir
+        self._lock = threading.Lock()
+        self._spec = read_spec()
+        self._graph: PipelineGraph | None = None
+
+    def ports(self, claimant: str, fleet: WorkerFleet, slots: Slots, clock: Clock) -> JobPorts:
+        return JobPorts(
+            job=self._job,
+            spec=self.spec,
+            claimant=claimant,
+            open_store=self.open_store,
+            compile=self.compile,
+            graph=self.graph,
+            fleet=fleet,
+            slots=slots,
+            clock=clock,
+            new_token=lambda: secrets.token_hex(16),
+            run_settings=self.run_settings,
+        )
+
+    def spec(self) -> JobSpec:
+        with self._lock:
+            return self._spec
+
+    def open_store(self) -> ObjectStore:
+        return job_store(open_store(self.spec().state_url), self._job)
+
+    def compile(self) -> PipelineGraph:
+        """Compile the text as it is stored now."""
+        spec = self._read_spec()
+        graph = self._compiler(spec)
+        with self._lock:
+            self._spec, self._graph = spec, graph
+        return graph
+
+    def graph(self) -> PipelineGraph:
+        """Return what was compiled last; a running generation keeps its graph."""
+        with self._lock:
+            if self._graph is not None:
+                return self._graph
+        return self.compile()
+
+    def run_settings(self, generation: Generation) -> RunSettings:
+        spec = self.spec()
+        return RunSettings(
+            state_url=spec.state_url,
+            scratch_dir=str(scratch_dir(self._data_dir, self._job, generation)),
+            cache_dir=str(self._data_dir / "cache" / self._job),
+            master=spec.master,
+            max_batch_rows=spec.max_batch_rows,
+            source_idle_ms=spec.source_idle_ms,
+            heartbeat_interval_ms=spec.limits.heartbeat_interval_ms,
+            verify_checksums=spec.verify_checksums,
+            spark_conf=spec.spark_conf,
+        )
+
+
+def scratch_dir(data_dir: Path, job: JobId, generation: Generation) -> Path:
+    return data_dir / "scratch" / job / str(generation)
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Refuse what can be seen to be wrong without compiling. Raises `UserError`."""
+    if (spec.sql is None) == (spec.graph is None):
+        raise UserError("give either the SQL text or the graph of the pipeline", code="job_spec")
+    if spec.parallelism < 1:
+        raise UserError("the parallelism must be at least 1", code="parallelism")
+    open_store(spec.state_url)
