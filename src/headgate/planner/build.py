@@ -122,7 +122,7 @@ def _source(draft: SourceDraft) -> SourceSpec:
         table=table.name,
         connector=table.connector,
         options=_options(table.options),
-        columns=tuple(c for c in table.columns if c.name in kept),
+        columns=tuple(c for c in table.columns if c.name in kept) or table.columns[:1],
         metadata=tuple((c.name, key) for c, key in table.metadata if c.name in kept),
         computed=tuple(
             NamedExpr(name=g.name, expr=f"CAST({spark_text(g.expr)} AS {g.type.upper()})")

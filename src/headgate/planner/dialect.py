@@ -14,17 +14,71 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headgate.planner import statements
+from headgate.planner.spark_functions import SPARK_FUNCTIONS
+
+# Functions of Spark that sqlglot must understand: they have syntax of their own (DISTINCT,
+# ORDER BY, aliases), or the planner asks for them by class. All others keep their names, so that
+# they mean exactly what they mean in Spark.
+_UNDERSTOOD = frozenset({"COALESCE", "IF", "STRUCT", "ARRAY", "EXPLODE", "POSEXPLODE", "INLINE"})
+
+# Functions that take `x -> expression`; elsewhere an arrow is an access to JSON.
+_HIGHER_ORDER_WORDS = """
+aggregate array_sort exists filter forall map_filter map_zip_with reduce transform transform_keys
+transform_values zip_with
+"""
+_HIGHER_ORDER = frozenset(_HIGHER_ORDER_WORDS.split())
+
+
+_AGGREGATES = frozenset(
+    name
+    for kind in exp.ALL_FUNCTIONS
+    if issubclass(kind, exp.AggFunc | exp.RowNumber)
+    for name in kind.sql_names()
+) - {"PERCENTILE_CONT", "PERCENTILE_DISC"}
+
+
+def _is_understood(name: str) -> bool:
+    return name in _UNDERSTOOD or name in _AGGREGATES or name.lower() not in SPARK_FUNCTIONS
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 class HeadgateParser(PostgresParser):
     """Parser of the statements that differ from Postgres."""
 
-    # `a / b` means what it means in Spark: no integer division.
+    FUNCTIONS: ClassVar = {
+        name: builder for name, builder in PostgresParser.FUNCTIONS.items() if _is_understood(name)
+    }
+    FUNCTION_PARSERS: ClassVar = {
+        name: parse
+        for name, parse in PostgresParser.FUNCTION_PARSERS.items()
+        if name not in ("CEIL", "FLOOR", "CHR", "CHAR", "DECODE", "INITCAP", "JSON_OBJECT")
+    }
+    FUNC_TOKENS: ClassVar = {*PostgresParser.FUNC_TOKENS, TokenType.SESSION}
+    JSON_OPERATORS: ClassVar = {
+        **PostgresParser.JSON_OPERATORS,
+        TokenType.ARROW: lambda self, this, path: _call("json_get", this, path),
+        TokenType.DARROW: lambda self, this, path: _call("json_as_text", this, path),
+        TokenType.PLACEHOLDER: lambda self, this, path: _call("json_contains", this, path),
+    }
     STATEMENT_PARSERS: ClassVar = {
         **PostgresParser.STATEMENT_PARSERS,
         TokenType.CREATE: lambda self: self._parse_create_statement(),
         TokenType.SET: lambda self: self._parse_set_statement(),
     }
+
+    def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
+        name = self._tokens[self._index - 2].text.lower() if self._index >= 2 else ""
+        saved = self.LAMBDAS
+        # The class attribute is shadowed for this call only: an arrow among the arguments of
+        # `coalesce(value -> 'a', 'b')` is not the beginning of a lambda.
+        self.LAMBDAS = PostgresParser.LAMBDAS if name in _HIGHER_ORDER else {}  # type: ignore[misc]
+        try:
+            return super()._parse_function_args(alias)
+        finally:
+            self.LAMBDAS = saved  # type: ignore[misc]
 
     def _parse_set_statement(self) -> exp.Expr:
         name = self._parse_id_var(any_token=True)
@@ -92,6 +146,8 @@ class HeadgateParser(PostgresParser):
         )
 
     def _parse_table_element(self) -> exp.Expr | None:
+        if self._curr.token_type == TokenType.R_PAREN:
+            return None  # after a trailing comma
         if self._is_word("WATERMARK") and self._next.text.upper() == "FOR":
             return self._parse_watermark()
         if self._is_word("PRIMARY") or self._curr.token_type == TokenType.PRIMARY_KEY:
@@ -176,10 +232,10 @@ class HeadgateParser(PostgresParser):
             return True
         return False
 
-    def _parse_table_option(self) -> exp.Expr:
+    def _parse_table_option(self) -> exp.Expr | None:
+        if self._curr.token_type == TokenType.R_PAREN:
+            return None  # after a trailing comma
         first = self._curr
-        if first.token_type == TokenType.R_PAREN:
-            self.raise_error("Expected an option")
         words = [self._option_word()]
         while self._match(TokenType.DOT):
             words.append(self._option_word())
@@ -207,13 +263,18 @@ class HeadgateParser(PostgresParser):
 class Headgate(Postgres):
     """The SQL of pipelines."""
 
+    # `a / b` means what it means in Spark: no integer division.
     TYPED_DIVISION = False
+    # The rule for array indices knows that they start at 1.
+    INDEX_OFFSET = 0
 
     class Tokenizer(Postgres.Tokenizer):
         KEYWORDS: ClassVar = {
             **Postgres.Tokenizer.KEYWORDS,
             # Thirty-two bits, as in Spark.
             "FLOAT": TokenType.FLOAT,
+            # Integer division, as in Spark.
+            "DIV": TokenType.DIV,
         }
 
     Parser = HeadgateParser

@@ -17,22 +17,25 @@ from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.sinks import merged_sinks
 from headgate.planner.optimize import optimize
 from headgate.planner.parse import parse_statements
+from headgate.planner.rewrites import rewrite
 from headgate.planner.statements import CreateTable, CreateView, SetOption
 from headgate.planner.tables import create_table
+from headgate.planner.udfs import read_udfs
 
 
 def plan_pipeline(
     sql: str, *, find_connector: FindConnector, udf_source: str | None, preview: bool
 ) -> PipelineGraph:
     """Plan the pipeline of a text."""
-    context = Context(catalog=Catalog())
+    udfs = read_udfs(udf_source) if udf_source is not None else ()
+    context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
     for statement in parse_statements(sql):
-        _statement(context, statement, find_connector, preview)
+        _statement(context, rewrite(statement), find_connector, preview)
     if not context.sinks:
         raise SqlError("The provided SQL does not contain a query")
     sinks = merged_sinks(context.sinks)
     optimize(sinks)
-    return build_graph(sinks, udf_source, tuple(context.catalog.udfs.values()))
+    return build_graph(sinks, udf_source, udfs)
 
 
 def _statement(

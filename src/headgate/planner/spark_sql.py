@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -45,7 +46,15 @@ ROWS SECOND SELECT SEMI SET SOME SORT START STRUCT SUBSTR SUBSTRING TABLE THEN T
 TIMESTAMP_LTZ TIMESTAMP_NTZ TO TRAILING TRANSFORM TRIM TRUE UNION UNIQUE UNKNOWN UNPIVOT USER
 USING VALUES WHEN WHERE WINDOW WITH WITHIN YEAR
 """
+# What looks like a function call but is syntax.
+_SYNTAX = frozenset({"CAST", "TRY_CAST", "EXTRACT", "TRIM", "INTERVAL", "EXISTS", "CASE", "NOT"})
 _KEYWORDS = frozenset(_KEYWORD_WORDS.split())
+
+
+def generated_name(node: exp.Expr) -> str | None:
+    """Return the name by which Spark will be asked for a function that sqlglot understood."""
+    match = re.match(r"([A-Za-z_][A-Za-z_0-9]*)\(", spark_text(node))
+    return match[1].lower() if match and match[1].upper() not in _SYNTAX else None
 
 
 def spark_text(node: exp.Expr, **options: Any) -> str:
@@ -55,6 +64,7 @@ def spark_text(node: exp.Expr, **options: Any) -> str:
             dialect=_SparkSql,
             unsupported_level=ErrorLevel.IMMEDIATE,
             comments=False,
+            normalize_functions="lower",
             **options,
         )
     except UnsupportedError as error:

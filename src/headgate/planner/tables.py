@@ -55,16 +55,18 @@ def create_table(
     role = _role(create, options, connector)
     if not elements.nodes and role == "source":
         _default_columns(create, connector, elements)
-    updating = options.values.get("format") == "debezium_json"
+    names = {key: options.take_text(key) for key in ("event_time_field", "watermark_field")}
+    validated = _validated(connector, role, options, tuple(elements.columns))
+    updating = connector.is_updating(role, validated)
     _check_elements(create, role, connector, elements)
     if updating and role == "source":
         _check_updating(create, elements)
-    event_time, watermark = _time(options, elements, role, updating, bind)
+    event_time, watermark = _time(options, names, elements, role, updating, bind)
     return ConnectorTable(
         name=create.this.name,
         role=role,
         connector=connector_name,
-        options=_validated(connector, role, options, tuple(elements.columns)),
+        options=validated,
         columns=tuple(elements.columns),
         metadata=tuple(elements.metadata),
         generated=tuple(elements.generated),
@@ -247,13 +249,14 @@ def _check_updating(create: CreateTable, elements: _Elements) -> None:
 
 
 def _time(
-    options: Options, elements: _Elements, role: Role, updating: bool, bind: BindColumns
+    options: Options,
+    names: dict[str, str | None],
+    elements: _Elements,
+    role: Role,
+    updating: bool,
+    bind: BindColumns,
 ) -> tuple[exp.Expr | None, exp.Expr | None]:
     """Return (event time, watermark) over the declared columns; None where there is none."""
-    names = {
-        "event_time_field": options.take_text("event_time_field"),
-        "watermark_field": options.take_text("watermark_field"),
-    }
     for key, name in names.items():
         if name is not None and role != "source":
             raise error_at(options.at(key), f"option '{key}' belongs to a source")

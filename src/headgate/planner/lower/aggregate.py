@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -11,6 +11,7 @@ from headgate.planner.errors import error_at
 from headgate.planner.functions import is_aggregate
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.binding import conjuncts
+from headgate.planner.lower.columns import qualified
 from headgate.planner.lower.context import Context, aggregating
 from headgate.planner.lower.draft import (
     AggregateDraft,
@@ -21,19 +22,18 @@ from headgate.planner.lower.draft import (
     Types,
     column,
 )
-from headgate.planner.lower.items import Item, output_field
+from headgate.planner.lower.items import Item
 from headgate.planner.lower.partials import short_digest, split_aggregate
 from headgate.planner.lower.relation import (
     Field,
     Relation,
     filtered_draft,
-    project,
     unique_names,
 )
 from headgate.planner.spark_sql import spark_text
 from headgate.planner.windows import is_time_window, time_window, window_width_us
 
-_MUST_HAVE_WINDOW = (
+MUST_HAVE_WINDOW = (
     "must have window in aggregate. Make sure you are calling one of the windowing functions "
     "(hop, tumble, session) or using the window field of the input"
 )
@@ -54,21 +54,21 @@ class _Grouping:
 
 def lower_aggregate(
     context: Context, select: exp.Select, items: list[Item], relation: Relation
-) -> Relation:
-    """Return the rows of a SELECT with GROUP BY or aggregates."""
+) -> tuple[Relation, list[exp.Expr]]:
+    """Return the groups that HAVING leaves, and the SELECT list as expressions over them."""
     binder = aggregating(context.binder(relation.fields))
     group = _group_nodes(select, items, relation)
     grouping = _grouping(relation, [(n, binder.bind(n)) for n in group], select)
-    bound = [(item.name, binder.bind(item.node)) for item in items]
+    listed = replace(binder, over=True)
+    bound = [listed.bind(item.node) for item in items]
     having = select.args.get("having")
     conditions = conjuncts(binder.bind(having.this)) if having else []
-    calls = _calls([e for _, e in bound] + conditions, context.udafs())
+    calls = _calls(bound + conditions, context.udafs())
     draft, outputs = _operator(context, relation, grouping, calls)
     base = Relation(draft=draft, fields=_window_fields(grouping), window=grouping.window)
     rewriter = _Rewriter(grouping, outputs, context.udafs())
-    fields = [output_field(name, rewriter.rewrite(e), base) for name, e in bound]
     result = base.filtered(rewriter.rewrite(c) for c in conditions)
-    return project(result, fields)
+    return result, [rewriter.rewrite(e) for e in bound]
 
 
 def _window_fields(grouping: _Grouping) -> tuple[Field, ...]:
@@ -126,7 +126,7 @@ def _grouping(
         else:
             plain.append(bound)
     if relation.window is not None and grouping.window is None:
-        raise error_at(select.args.get("group") or select, _MUST_HAVE_WINDOW)
+        raise error_at(select.args.get("group") or select, MUST_HAVE_WINDOW)
     _name_keys(grouping, plain)
     return grouping
 
@@ -197,9 +197,9 @@ def _calls(nodes: list[exp.Expr], udafs: frozenset[str]) -> dict[str, exp.Expr]:
 
     def visit(node: exp.Expr) -> None:
         if isinstance(node, exp.Window):
-            raise error_at(
-                node, "OVER and GROUP BY in one SELECT: put the GROUP BY into a subquery"
-            )
+            for part in over_parts(node):
+                visit(part)
+            return
         if is_aggregate(node, udafs):
             for child in node.walk():
                 if child is not node and _nested(child, node, udafs):
@@ -212,6 +212,15 @@ def _calls(nodes: list[exp.Expr], udafs: frozenset[str]) -> dict[str, exp.Expr]:
     for node in nodes:
         visit(node)
     return calls
+
+
+def over_parts(node: exp.Window) -> list[exp.Expr]:
+    """Return what an OVER reads: everything but its function, which is no aggregate here."""
+    function = node.this
+    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        function = function.this
+    others = [c for c in node.iter_expressions() if c is not node.this]
+    return [*function.iter_expressions(), *others]
 
 
 def _nested(child: exp.Expr, call: exp.Expr, udafs: frozenset[str]) -> bool:
@@ -369,17 +378,6 @@ def _stateless(
     )
 
 
-def qualified(node: exp.Expr, table: str = "__in0") -> exp.Expr:
-    """Return a copy with every column named as one of the given input."""
-
-    def qualify(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Column) and not part.table:
-            return column(part.name, table)
-        return part
-
-    return node.copy().transform(qualify)
-
-
 # ---- above the aggregate ---------------------------------------------------------------------
 
 
@@ -412,8 +410,10 @@ class _Rewriter:
                 "or be used in an aggregate function",
             )
         result = node.copy()
-        for old, new in zip(
-            list(node.iter_expressions()), list(result.iter_expressions()), strict=True
-        ):
+        if isinstance(node, exp.Window) and isinstance(result, exp.Window):
+            pairs = zip(over_parts(node), over_parts(result), strict=True)
+        else:
+            pairs = zip(list(node.iter_expressions()), list(result.iter_expressions()), strict=True)
+        for old, new in pairs:
             new.replace(self.rewrite(old))
         return result

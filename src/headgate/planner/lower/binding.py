@@ -16,6 +16,7 @@ from headgate.planner.functions import (
 )
 from headgate.planner.lower.draft import column
 from headgate.planner.lower.relation import Field
+from headgate.planner.spark_sql import generated_name
 
 _POSITION = ("line", "col", "start", "end")
 
@@ -55,8 +56,10 @@ class Binder:
                 f"time window function {name} is not allowed in this context. "
                 "Are you missing a GROUP BY clause?",
             )
-        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-            raise error_at(node, "a query inside an expression is not supported: write a JOIN")
+        if isinstance(node, exp.Query | exp.Subquery):
+            raise error_at(
+                node, "a query inside an expression is not supported: write a JOIN instead"
+            )
         if isinstance(node, exp.Placeholder | exp.Parameter):
             raise error_at(node, "parameters are not supported")
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
@@ -73,10 +76,13 @@ class Binder:
             raise error_at(node, "an aggregate function is not allowed in this context")
         if isinstance(node, exp.Anonymous):
             self._check_known(node, name)
+        elif isinstance(node, exp.Func):
+            self._check_known(node, generated_name(node))
 
-    def _check_known(self, node: exp.Expr, name: str) -> None:
+    def _check_known(self, node: exp.Expr, name: str | None) -> None:
         known = (
-            name in TIME_WINDOWS
+            name is None
+            or name in TIME_WINDOWS
             or name == "row_time"
             or name in self.udfs
             or name in self.udafs
@@ -108,7 +114,7 @@ class Binder:
         return f"column '{parts[0].name}' not found (available: {available})"
 
     def _named(self, name: str) -> list[Field]:
-        return [f for f in self.fields if f.name.lower() == name.lower()]
+        return [f for f in self.fields if f.name.lower() == name.lower() and not f.hidden]
 
     def _one(self, found: list[Field], node: exp.Expr) -> Field:
         if len(found) > 1:

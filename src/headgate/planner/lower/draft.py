@@ -53,8 +53,9 @@ class SqlDraft(Draft):
     columns: Exprs
     hidden: Exprs
     what: str
-    # Leaving out a column does not change the number of rows.
+    # Leaving out a column does not change the number of rows, except for the `required` ones.
     prunable: bool = True
+    required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

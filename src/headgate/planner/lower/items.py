@@ -52,6 +52,7 @@ def _star(star: exp.Star, relation: Relation, table: exp.Expr | None) -> list[It
         for f in relation.fields
         if (table is None or (f.table or "").lower() == table.name.lower())
         and f.name.lower() not in excluded
+        and not f.hidden
     ]
     if table is not None and not chosen:
         raise error_at(table, f"table '{table.name}' not found")

@@ -30,6 +30,8 @@ class Field:
     table: str | None = None
     # The struct that a window function made, or a copy of it.
     is_window: bool = False
+    # The right side's copy of a USING column: found by its qualified name only.
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,14 @@ class Relation:
     def aliased(self, alias: str | None) -> Relation:
         """Return the relation with all fields under one qualifier."""
         return replace(self, fields=tuple(replace(f, table=alias) for f in self.fields))
+
+    def with_fields(self, fields: Iterable[Field]) -> Relation:
+        return replace(self, fields=tuple(fields))
+
+    def with_exprs(self, exprs: Iterable[exp.Expr]) -> Relation:
+        """Return the relation with the expressions as further fields, so that they are kept."""
+        added = [Field(name=f"expr_{i}", expr=e) for i, e in enumerate(exprs)]
+        return replace(self, fields=(*self.fields, *added))
 
     def filtered(self, conditions: Iterable[exp.Expr]) -> Relation:
         return replace(self, where=(*self.where, *conditions))
@@ -73,7 +83,7 @@ def unique_names(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 def project(relation: Relation, fields: Iterable[Field]) -> Relation:
     """Return the relation with other fields; computes them now where copying would be wrong."""
-    result = replace(relation, fields=tuple(fields))
+    result = relation.with_fields(fields)
     costly = any(
         is_volatile(f.expr) or sum(1 for _ in f.expr.walk()) > _INLINE_NODES_MAX
         for f in result.fields

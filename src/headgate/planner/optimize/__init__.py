@@ -9,8 +9,9 @@ from headgate.planner.lower.draft import SinkDraft
 from headgate.planner.optimize.prune_columns import prune_columns
 from headgate.planner.optimize.push_filters import push_filters
 from headgate.planner.optimize.remove_projects import remove_projects
+from headgate.planner.optimize.share_operators import share_operators
 
-RULES = (push_filters, prune_columns, remove_projects)
+RULES = (share_operators, push_filters, prune_columns, remove_projects)
 
 
 def optimize(sinks: list[SinkDraft]) -> None:

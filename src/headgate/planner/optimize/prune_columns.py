@@ -42,6 +42,7 @@ def _prune(draft: Draft, wanted: set[str]) -> None:
     elif isinstance(draft, SqlDraft):
         if not draft.prunable:
             return
+        wanted = wanted | set(draft.required)
         draft.columns = {n: e for n, e in draft.columns.items() if n in wanted}
     elif isinstance(draft, UpdatingJoinDraft):
         draft.outputs = {n: e for n, e in draft.outputs.items() if n in wanted}
