@@ -39,10 +39,10 @@ class EpochLog:
 
 def read_log(store: ObjectStore) -> EpochLog:
     """List the log: two listings, nothing is opened."""
-    return EpochLog(
-        epochs=_epochs_in(store, layout.EPOCHS),
-        committed=max(_epochs_in(store, layout.COMMITTED), default=None),
-    )
+    # Markers first: their records are older, so the second listing has them. The other way round
+    # an epoch that is recorded and committed between the two would look like a lost record.
+    committed = max(_epochs_in(store, layout.COMMITTED), default=None)
+    return EpochLog(epochs=_epochs_in(store, layout.EPOCHS), committed=committed)
 
 
 def _epochs_in(store: ObjectStore, folder: str) -> tuple[Epoch, ...]:

@@ -305,7 +305,8 @@ class _Survey:
     def _all_files(self) -> tuple[dict[Epoch, CheckpointFiles], list[SetAside]]:
         found: dict[Epoch, CheckpointFiles] = {}
         damaged: list[SetAside] = []
-        for epoch in self._log.epochs:
+        # The newest may be there without its record: it was lost, but its marker was not.
+        for epoch in sorted({*self._log.epochs, self._newest.epoch}):
             try:
                 found[epoch] = self._files(epoch)
             except CheckpointInvalid as error:
