@@ -24,6 +24,8 @@ class PrepareLoad:
     parallelism: int
     # Where the newest checkpoint is of an older generation than this, start from nothing.
     ignore_before: Generation = NO_GENERATION
+    # Read every file and compare its checksum; otherwise existence and size are checked.
+    verify_checksums: bool = False
 
 
 @model

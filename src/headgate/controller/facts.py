@@ -15,6 +15,10 @@ StopMode = Literal["checkpoint", "graceful", "immediate", "force"]
 RestartMode = Literal["safe", "forced", "ignore_state"]
 
 NO_GENERATION = Generation(0)
+# The codes of `CheckpointInvalid`.
+DAMAGE_CODES = frozenset(
+    {"checkpoint_invalid", "missing", "truncated", "corrupt", "foreign", "inconsistent"}
+)
 
 
 @model
@@ -102,3 +106,11 @@ class JobFacts:
     # How long the last recovery took to restart and restore, for the interval `auto`.
     restart_cost_ms: float | None = None
     last_error: ErrorInfo | None = None
+
+    @property
+    def distrusts_state(self) -> bool:
+        """Whether the last failure found a damaged file: then the next load reads every one.
+
+        Otherwise sizes are enough, because a worker verifies what it loads.
+        """
+        return self.last_error is not None and self.last_error.code in DAMAGE_CODES

@@ -92,6 +92,7 @@ def _load(
         graph=graph,
         allow_drop_state=frozenset(ports.spec().allow_drop_state),
         allow_skip_published=ports.spec().allow_skip_published,
+        verify_checksums=action.verify_checksums,
     )
 
 

@@ -178,7 +178,10 @@ def _prepare(state: Recovering, now_ms: int) -> Step[Recovering]:
     # A new turn, so that the answer to an earlier question (another parallelism) is not taken.
     facts = moved(state.facts, now_ms)
     action = PrepareLoad(
-        turn=facts.turn, parallelism=facts.parallelism, ignore_before=facts.ignore_before
+        turn=facts.turn,
+        parallelism=facts.parallelism,
+        ignore_before=facts.ignore_before,
+        verify_checksums=facts.distrusts_state,
     )
     return Step(replace(state, facts=facts, phase="preparing"), (action,))
 

@@ -96,7 +96,10 @@ def enter_scheduling(
 
 def _prepare(facts: JobFacts) -> PrepareLoad:
     return PrepareLoad(
-        turn=facts.turn, parallelism=facts.parallelism, ignore_before=facts.ignore_before
+        turn=facts.turn,
+        parallelism=facts.parallelism,
+        ignore_before=facts.ignore_before,
+        verify_checksums=facts.distrusts_state,
     )
 
 
