@@ -117,7 +117,7 @@ def closed_by(expected: pa.Table, watermark_us: int) -> pa.Table:
 
 
 def read_parquet_output(folder: Path) -> pa.Table:
-    """Read what a sink published: (auction, start, bids, highest), `start` as a timestamp or not."""
+    """Read what a sink published, `start` as microseconds."""
     files = [p for p in sorted(folder.rglob("*.parquet")) if not p.name.startswith(".")]
     rows = pa.concat_tables([pq.read_table(path, partitioning=None) for path in files])
     return _start_in_microseconds(rows)

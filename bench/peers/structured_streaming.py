@@ -8,6 +8,7 @@ computed is read afterwards from its state, with Spark's own state reader.
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bench import check, machine
 from bench.child import CORES, DRIVER_MEMORY, Task, parse, report
@@ -123,8 +124,6 @@ def main() -> None:
         raise TimeoutError(f"the query did not end within {SECONDS_MAX} s")
     seconds = time.time() - began
     # Each entry is a StreamingQueryProgress; its JSON is the stable form.
-    import json
-
     progress = [json.loads(each.json) for each in query.recentProgress]
     answer = checked(spark, task, progress)
     spark.stop()

@@ -1,0 +1,139 @@
+"""Headgate over a folder of files, in its own process: SQL in, a checked answer and times out.
+
+Fixed batches run in lockstep with their checkpoints (`lockstep.py`); with `--growing` the whole
+system runs: real controller, worker process, timers, batches that grow (`whole_system.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from bench.child import CORES, DRIVER_MEMORY, Task, parse, report
+from bench.lockstep import JOB, FixedCuts, Lockstep, TimedEngine, from_scratch
+from bench.pipelines import sql
+from bench.results import RunResult
+from bench.state_rows import checked
+from headgate.connectors.base import Sink, Source
+from headgate.connectors.registry import connector
+from headgate.core.graph import PipelineGraph, SinkSpec, SourceSpec
+from headgate.core.ids import OperatorId
+from headgate.core.messages import RunSettings, Start
+from headgate.engine.loop import WorkerLoop
+from headgate.engine.session import start_session
+from headgate.planner import plan
+from headgate.state.protocol import claim_generation
+from headgate.state.stores import job_store, open_store
+from headgate.state.stores.counting import CountingStore
+
+
+def rows_per_batch(task: Task) -> int:
+    """Return how many rows the wanted number of files holds, taken from the smallest file.
+
+    The source takes whole files, at least one: so of files of different sizes it takes one each.
+    """
+    import pyarrow.parquet as pq
+
+    files = task.files()
+    if task.data_format == "parquet":
+        return task.files_per_batch * min(int(pq.read_metadata(p).num_rows) for p in files)
+    with open(files[0], "rb") as lines:
+        return task.files_per_batch * sum(1 for _ in lines)
+
+
+def run_in_lockstep(task: Task) -> RunResult:
+    graph = plan(sql(task))
+    state = task.work / "state"
+    settings = RunSettings(
+        state_url=str(state),
+        scratch_dir=str(task.work / "scratch"),
+        master=f"local[{CORES}]",
+        spark_conf={
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.warehouse.dir": str(task.work / "warehouse"),
+        },
+    )
+    (task.work / "scratch").mkdir()
+    spark = start_session(settings, parallelism=CORES, app_name="headgate bench")
+    try:
+        return _measure(task, spark, graph, settings)
+    finally:
+        spark.stop()
+
+
+def _measure(task: Task, spark: Any, graph: PipelineGraph, settings: RunSettings) -> RunResult:
+    store = CountingStore(job_store(open_store(settings.state_url), JOB))
+    generation = claim_generation(
+        store, JOB, claimant="bench", base=None, parallelism=CORES, now_ms=0
+    )
+    start = Start(
+        job=JOB,
+        generation=generation,
+        parallelism=CORES,
+        graph=graph,
+        plan=from_scratch(CORES),
+        settings=settings,
+    )
+    link = Lockstep(start, store, task.checkpoint_seconds)
+    engine = _engine(task, spark, graph)
+    loop = WorkerLoop(
+        start, engine, link, lambda: time.time_ns() // 1_000_000, str(task.work / "cache")
+    )
+    engine.after_batch = link.batch_done
+    engine.begun = time.perf_counter()
+    loop.run()
+    seconds = time.perf_counter() - engine.begun
+    if link.failures:
+        raise RuntimeError(f"a micro-batch failed: {link.failures[0].error}")
+    total, objects = machine.folder_size(Path(settings.state_url))
+    answer = RunResult(
+        system="Headgate",
+        workload=task.workload,
+        variant=task.variant,
+        rows=loop.progress.rows_in,
+        seconds=seconds,
+        batches=engine.batches(),
+        checkpoints=tuple(link.checkpoints),
+        facts={
+            "checkpoint_bytes": total,
+            "checkpoint_objects": objects,
+            "checkpoints": len(link.checkpoints),
+            "rows_late": loop.progress.rows_late,
+            "rows_out": loop.progress.rows_out,
+        },
+    )
+    return replace(answer, checked=checked(task, graph, settings.state_url, JOB))
+
+
+def _engine(task: Task, spark: Any, graph: PipelineGraph) -> TimedEngine:
+    rows = rows_per_batch(task)
+    sources: dict[OperatorId, Source] = {}
+    sinks: dict[OperatorId, Sink] = {}
+    for operator in graph.operators:
+        if isinstance(operator.spec, SourceSpec):
+            source = connector(operator.spec.connector).open_source(operator.spec)
+            sources[operator.id] = FixedCuts(source, rows)
+        elif isinstance(operator.spec, SinkSpec):
+            sink = connector(operator.spec.connector).open_sink(operator.spec)
+            sink.check_target(JOB, resuming=False)
+            sinks[operator.id] = sink
+    return TimedEngine(spark=spark, graph=graph, sources=sources, sinks=sinks)
+
+
+def main() -> None:
+    task = parse(__doc__)
+    load_before = machine.load_average()
+    if task.growing:
+        from bench.whole_system import run_whole_system
+
+        result = run_whole_system(task)
+    else:
+        result = run_in_lockstep(task)
+    report(task, result, load_before)
+
+
+if __name__ == "__main__":
+    main()
