@@ -56,6 +56,16 @@ class HeadgateParser(PostgresParser):
         for name, parse in PostgresParser.FUNCTION_PARSERS.items()
         if name not in ("CEIL", "FLOOR", "CHR", "CHAR", "DECODE", "INITCAP", "JSON_OBJECT")
     }
+    # `GROUP BY window` and `GROUP BY offset` name columns.
+    QUERY_MODIFIER_PARSERS: ClassVar = {
+        token: parse
+        for token, parse in PostgresParser.QUERY_MODIFIER_PARSERS.items()
+        if token != TokenType.WINDOW
+    }
+    QUERY_MODIFIER_TOKENS: ClassVar = PostgresParser.QUERY_MODIFIER_TOKENS - {
+        TokenType.WINDOW,
+        TokenType.OFFSET,
+    }
     FUNC_TOKENS: ClassVar = {*PostgresParser.FUNC_TOKENS, TokenType.SESSION}
     JSON_OPERATORS: ClassVar = {
         **PostgresParser.JSON_OPERATORS,

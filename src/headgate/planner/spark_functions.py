@@ -7,6 +7,7 @@ an error with a position, instead of a failure of the running pipeline.
 from __future__ import annotations
 
 _NAMES = """
+timestampadd timestampdiff
 abs acos acosh add_months aes_decrypt aes_encrypt aggregate any any_value approx_count_distinct
 approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
 approx_top_k_estimate array array_agg array_append array_compact array_contains array_distinct

@@ -26,7 +26,6 @@ _RENAMED = {
     "make_list": "array",
     "row": "struct",
     "starts_with": "startswith",
-    "string_to_array": "split_literal",
     "struct_extract": "get_field",
 }
 _SHA = {"sha224": 224, "sha256": 256, "sha384": 384, "sha512": 512}
@@ -52,6 +51,11 @@ def _known(node: exp.Expr) -> exp.Expr:
         return call("sha2", node.this, length or 256)
     if isinstance(node, exp.ArraySize):
         return call("cardinality", node.this)
+    if isinstance(node, exp.Hex | exp.LowerHex):
+        # `hex` is Spark's own and is left alone: this one was written `to_hex`.
+        return call("lower", call("hex", node.this))
+    if isinstance(node, exp.StringToArray):
+        return _split_literal(node.this, node.expression) or node
     return node
 
 
@@ -95,21 +99,16 @@ def _field(node: exp.Expr) -> exp.Expr:
     return exp.Dot(this=node.expressions[0], expression=exp.to_identifier(name, quoted=True))
 
 
-def _split_literal(node: exp.Expr) -> exp.Expr:
+def _split_literal(source: exp.Expr, separator: exp.Expr | None) -> exp.Expr | None:
     """`string_to_array(text, ',')` splits at the text itself, not at a regular expression."""
-    separator = string_value(node.expressions[1]) if len(node.expressions) > 1 else None
-    if separator is None:
-        return node
-    pattern = "\\Q" + separator + "\\E" if separator else ""
-    return call("split", node.expressions[0], pattern)
+    text = string_value(separator)
+    if text is None:
+        return None
+    return call("split", source, "\\Q" + text + "\\E" if text else "")
 
 
 def _sha(node: exp.Expr) -> exp.Expr:
     return call("sha2", *node.expressions, _SHA[function_name(node)])
-
-
-def _to_hex(node: exp.Expr) -> exp.Expr:
-    return call("lower", call("hex", *node.expressions))
 
 
 _SPECIAL: dict[str, Callable[[exp.Expr], exp.Expr]] = {
@@ -118,7 +117,5 @@ _SPECIAL: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "trunc": _trunc,
     "get_element": _element,
     "get_field": _field,
-    "split_literal": _split_literal,
-    "to_hex": _to_hex,
     **dict.fromkeys(_SHA, _sha),
 }

@@ -14,6 +14,10 @@ _FROM_NUMBER = {
     "to_timestamp_millis": "timestamp_millis",
     "to_timestamp_micros": "timestamp_micros",
 }
+# Functions whose first argument may be a unit: `dateadd(DAY, 1, t)`.
+_WITH_UNIT = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
+_UNIT_WORDS = "YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND"
+_UNITS = frozenset(_UNIT_WORDS.split())
 # Fields of EXTRACT that Spark has no word for.
 _FRACTIONS = {"MILLISECOND": 1_000, "MILLISECONDS": 1_000, "MICROSECOND": 1, "MICROSECONDS": 1}
 
@@ -31,6 +35,10 @@ def rewrite_time(node: exp.Expr) -> exp.Expr:
         if string_value(argument) is not None:
             return call("to_timestamp", argument)
         return call(_FROM_NUMBER[name], argument)
+    if name in _WITH_UNIT and len(node.expressions) == 3:
+        unit = node.expressions[0]
+        if isinstance(unit, exp.Column) and not unit.table and unit.name.upper() in _UNITS:
+            return call(name, exp.var(unit.name.upper()), *node.expressions[1:])
     if name == "to_timestamp_nanos":
         return call("timestamp_nanos", *node.expressions)
     return node
@@ -77,5 +85,4 @@ def _bin(node: exp.Expr) -> exp.Expr:
 
 
 def _bin_arguments(node: exp.Expr) -> list[exp.Expr]:
-    found = [node.this, node.expression, node.args.get("origin")]
-    return [n for n in found if n is not None]
+    return [value for value in node.args.values() if isinstance(value, exp.Expr)]
