@@ -33,6 +33,8 @@ class BufferFile:
     path: str
     bytes: int
     rows: int
+    # Who wrote it. The same one stages it: changes of one key must stay in order.
+    subtask: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ def build_sink(builder: Builder, operator: Operator, inputs: list[Frame]) -> Fra
     rows = sink.prepare(source.df.drop(TIMESTAMP_COLUMN))
     buffers = builder.state.buffers.get(operator.id, ())
     if builder.context.barrier and buffers and not source.aligned:
-        # The buffers are dealt out among the first `parallelism` subtasks: all of them must run.
+        # The first `parallelism` subtasks stage the buffers: all of them must run. (A range of
+        # no numbers would have no partitions either.)
         schema, _ = builder.schema_of(f"{operator.id}/sink", rows)
         nothing = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
-        padding = builder.spark.range(0, 0, 1, builder.context.parallelism)
+        parallelism = builder.context.parallelism
+        padding = builder.spark.range(0, parallelism, 1, parallelism).where("id < 0")
         rows = rows.union(padding.selectExpr(*nothing))
     subtask = SinkSubtask(builder.context, operator.id, sink, buffers, builder.reports)
     return Frame(rows.mapInArrow(guarded(operator.id, subtask), "done int"))

@@ -1,15 +1,90 @@
-"""Updating aggregates: GROUP BY without a window."""
+"""Updating aggregates: partial aggregation in Spark, state in the operator, outputs in Spark."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import InternalError
-from headgate.core.graph import Operator
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from headgate.core.graph import TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpec
+from headgate.engine.build.changes import exploded, new, old
+from headgate.engine.build.keys import NO_KEY, hash_columns
+from headgate.engine.build.rename import renamed
+from headgate.engine.build.sql import quoted
+from headgate.engine.build.updating_rows import build_by_rows
+from headgate.engine.operators.subtask import StatefulSubtask
+from headgate.engine.operators.updating import HAS_NEW, HAS_OLD, UpdatingTask
+from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.frame import Builder, Frame
 
 
 def build_updating_aggregate(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    raise InternalError(f"the engine cannot run operator {operator.id} yet")
+    from headgate.engine.build.frame import Frame
+
+    spec = operator.spec
+    assert isinstance(spec, UpdatingAggregateSpec)
+    (source,) = inputs
+    if spec.rows:
+        return build_by_rows(builder, operator, spec, source)
+    grouped = _grouped(spec, source.df)
+    spark_schema, arrow_schema = builder.schema_of(operator.id, grouped)
+    keys = tuple(k.name for k in spec.keys) or (NO_KEY,)
+    subtask = StatefulSubtask(
+        context=builder.context,
+        operator=operator.id,
+        versions=builder.state.versions(operator.id),
+        reports=builder.reports,
+        task=UpdatingTask(
+            schema=arrow_schema,
+            keys=keys,
+            merges={p.name: p.merge for p in spec.partials},
+            ttl_us=spec.ttl_ms * 1000,
+            input_updating=spec.input_updating,
+        ),
+    )
+    pairs = grouped.mapInArrow(guarded(operator.id, subtask), _pair_schema(spec, spark_schema))
+    computed = _outputs(spec, pairs)
+    output_schema, _ = builder.schema_of(f"{operator.id}/outputs", computed)
+    changes = exploded(
+        computed, output_schema, [k.name for k in spec.keys], [o.name for o in spec.outputs]
+    )
+    return Frame(changes, aligned=bool(spec.keys) or builder.context.parallelism == 1)
+
+
+def _grouped(spec: UpdatingAggregateSpec, df: DataFrame) -> DataFrame:
+    """Return (keys, partials, _time, _hash), each key once, at the subtask that owns it."""
+    groups = [F.expr(k.expr).alias(k.name) for k in spec.keys]
+    partials = [F.expr(p.expr).alias(p.name) for p in spec.partials]
+    newest = F.expr(f"max(unix_micros({TIMESTAMP_COLUMN}))").alias("_time")
+    grouped = df.groupBy(*groups).agg(*partials, newest)
+    if not spec.keys:
+        # Spark makes one row even of no rows at all: that is no change.
+        grouped = df.groupBy().agg(*partials, newest, F.expr("count(1)").alias("_n"))
+        grouped = grouped.where("_n > 0").drop("_n")
+    return grouped.selectExpr("*", *hash_columns([k.name for k in spec.keys]))
+
+
+def _pair_schema(spec: UpdatingAggregateSpec, grouped: StructType) -> StructType:
+    keys = [k.name for k in spec.keys] or [NO_KEY]
+    fields = [StructField(key, grouped[key].dataType) for key in keys]
+    for side in (old, new):
+        fields += [StructField(side(p.name), grouped[p.name].dataType) for p in spec.partials]
+    fields += [StructField(HAS_OLD, BooleanType()), StructField(HAS_NEW, BooleanType())]
+    return StructType([*fields, StructField("_time", LongType())])
+
+
+def _outputs(spec: UpdatingAggregateSpec, pairs: DataFrame) -> DataFrame:
+    """Compute every output twice: over the old and over the new partials."""
+    columns = [quoted(k.name) for k in spec.keys]
+    for side, exists in ((old, HAS_OLD), (new, HAS_NEW)):
+        names = tuple((p.name.lower(), side(p.name)) for p in spec.partials)
+        columns += [
+            # An expression over partials that do not exist might fail, on a division for example.
+            f"CASE WHEN {exists} THEN {renamed(o.expr, names)} END AS {quoted(side(o.name))}"
+            for o in spec.outputs
+        ]
+    return pairs.selectExpr(*columns, HAS_OLD, HAS_NEW, "_time")

@@ -75,10 +75,9 @@ class SinkSubtask:
         attempt = f"{self.context.batch}-{spark_task.taskAttemptId()}"
         rows = [batch for batch in batches if batch.num_rows]
         count = sum(batch.num_rows for batch in rows)
-        # The buffers of earlier micro-batches are dealt out among the first subtasks.
-        mine = self.buffers[index :: self.context.parallelism]
-        if index >= self.context.parallelism:
-            mine = ()
+        # Each of the first subtasks stages what it buffered itself: changes of one key stay in
+        # order. What a subtask beyond them buffered is folded onto them.
+        mine = tuple(b for b in self.buffers if b.subtask % self.context.parallelism == index)
         report = SubtaskReport(
             operator=self.operator,
             subtask=index,
@@ -134,7 +133,7 @@ class SinkSubtask:
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, rows[0].schema) as writer:
             for batch in rows:
                 writer.write_batch(batch)
-        buffered = BufferFile(path, os.path.getsize(path), sum(b.num_rows for b in rows))
+        buffered = BufferFile(path, os.path.getsize(path), sum(b.num_rows for b in rows), index)
         return _with(report, buffered=(buffered,))
 
 

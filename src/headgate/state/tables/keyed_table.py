@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.core.checkpoint import HashFilter, RunRef
+from headgate.core.checkpoint import WATERMARK_MAX, HashFilter, RunRef
 from headgate.state.tables.base import StateTable
 from headgate.state.tables.equality import equal_rows, row_codes
 from headgate.state.tables.io import TableIo
@@ -27,9 +27,11 @@ from headgate.state.tables.rows import (
     concat,
     conform,
     empty,
+    filter_mask,
     hash_order,
     hashes,
     is_sorted,
+    select,
 )
 from headgate.state.tables.search import Probe, matching_rows
 from headgate.state.tables.version import ScratchRun, TableVersion
@@ -179,6 +181,40 @@ class KeyedTable(HashedTable):
                 break
         return self._beside(asked.num_rows, parts, owners)
 
+    def older_than(self, time_us: int) -> pa.Table:
+        """Return the live rows whose `_time` is earlier, with all columns but `_deleted`.
+
+        Sees what this batch has put. Files with nothing that old are not opened; of the others
+        the times are read, and then what is found, so the cost follows what is due.
+        """
+        parts = [self._keys_before(file.batch, (), time_us) for file in self._batch_files()]
+        for scratch in self._version.scratch:
+            if _may_be_older(scratch, time_us):
+                parts.append(self._keys_before(self._open_scratch(scratch).batch, (), time_us))
+        for run in self._version.runs:
+            if _may_be_older(run, time_us):
+                parts.append(self._keys_before(self._open_run(run).batch, run.filters, time_us))
+        keys = concat([part for part in parts if part.num_rows], self.key_schema)
+        order = hash_order(hashes(keys))
+        columns = [keys.column(key) for key in self.key_columns]
+        once = newest_of_equal(hashes(keys)[order], order, columns)
+        keys = keys.take(pa.array(order[once]))
+        values, found = self.lookup(keys)
+        rows = pa.Table.from_batches([keys])
+        for name in self.value_columns:
+            rows = rows.append_column(self.schema.field(name), values[name])
+        # A key may be old in one file and newer in another.
+        due = pc.and_(found, pc.fill_null(pc.less(values[TIME], time_us), False))
+        return rows.filter(due)
+
+    def _keys_before(
+        self, batch: pa.RecordBatch, filters: Sequence[HashFilter], time_us: int
+    ) -> pa.RecordBatch:
+        times = pc.fill_null(batch.column(TIME), WATERMARK_MAX).to_numpy(zero_copy_only=False)
+        due = (times >= self.horizon) & (times < time_us)
+        mine = filter_mask(hashes(batch), filters)
+        return select(batch.select(self.key_schema.names), due if mine is None else due & mine)
+
     def _beside(
         self, count: int, parts: list[pa.RecordBatch], owners: list[Ints]
     ) -> tuple[pa.Table, pa.BooleanArray]:
@@ -213,6 +249,10 @@ class KeyedTable(HashedTable):
         if keep.all() and is_sorted(order):
             return rows
         return rows.take(pa.array(order[keep]))
+
+
+def _may_be_older(run: RunRef | ScratchRun, time_us: int) -> bool:
+    return run.min_time is None or run.min_time < time_us
 
 
 def newest_of_equal(sorted_hashes: Hashes, order: Ints, keys: Sequence[pa.Array]) -> Mask:
