@@ -1,0 +1,337 @@
+"""One suite for the job store over SQLite and over a real Postgres."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headgate.controller.drive import Change, drive
+from headgate.controller.events import StopRequested, TakenUp
+from headgate.controller.facts import JobFacts
+from headgate.controller.job_store import (
+    CHECKPOINTS_KEPT,
+    JobStore,
+    Lease,
+    LeaseHeld,
+    LeaseLost,
+    Saved,
+    StoredJob,
+)
+from headgate.controller.limits import Limits
+from headgate.controller.notes import CheckpointNote, Note, PhaseNote
+from headgate.controller.spec import JobSpec
+from headgate.controller.state import JobState, stored_form
+from headgate.controller.states.created import Created
+from headgate.core.errors import UserError
+from headgate.core.ids import Epoch, Generation, JobId
+from tests.contracts.postgres import find_binaries, postgres_server
+from tests.unit.controller.world import every_state
+
+JOB = JobId("orders")
+NOBODY = JobId("nobody")
+TTL_MS = 10_000
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no Postgres server (initdb, postgres) is installed here")
+    with postgres_server(binaries, tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'folder' / 'jobs.db'}"
+    server = request.getfixturevalue("postgres_url")
+    import sqlalchemy as sa
+
+    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
+    admin = sa.create_engine(
+        sa.make_url(server).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with admin.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    admin.dispose()
+    return str(sa.make_url(server).set(database=name).render_as_string(hide_password=False))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[JobStore]:
+    store = JobStore(url)
+    yield store
+    store.close()
+
+
+def spec(**changes: object) -> JobSpec:
+    fields = {"name": "orders", "sql": "SELECT 1", "state_url": "memory://x", "parallelism": 2}
+    return JobSpec(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def created(store: JobStore, job: JobId = JOB, *, now_ms: int = 1_000, **changes: object) -> None:
+    facts = JobFacts(job=job, limits=Limits(), parallelism=2, entered_ms=now_ms)
+    store.create_job(job, spec(**changes), Created(facts=facts), now_ms)
+
+
+def lease_of(store: JobStore, holder: str = "a", *, now_ms: int = 1_000) -> Lease:
+    lease = store.acquire_lease(JOB, holder, now_ms=now_ms, ttl_ms=TTL_MS)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+def get(store: JobStore) -> StoredJob:
+    stored = store.get_job(JOB)
+    assert stored is not None
+    return stored
+
+
+def change_to(
+    before: JobState, after: JobState, *, at_ms: int = 2_000, notes: tuple[Note, ...] = ()
+) -> Change:
+    return Change(
+        before=before,
+        after=after,
+        stored=stored_form(after),
+        reason="because",
+        notes=notes,
+        at_ms=at_ms,
+    )
+
+
+# ---- jobs ------------------------------------------------------------------------------------
+
+
+def test_job_is_found_again_as_it_was_created(store: JobStore) -> None:
+    created(store)
+    stored = get(store)
+    assert stored.spec == spec()
+    assert stored.state.kind == "created"
+    assert stored.version == 1
+    assert store.get_job(NOBODY) is None
+
+
+def test_job_id_can_be_used_only_once(store: JobStore) -> None:
+    created(store)
+    with pytest.raises(UserError, match="already a job"):
+        created(store)
+
+
+def test_jobs_are_listed_oldest_first_and_by_pipeline(store: JobStore) -> None:
+    created(store, JobId("b"), now_ms=1)
+    created(store, JobId("a"), now_ms=2)
+    created(store, JobId("c"), now_ms=3, name="other")
+    assert [stored.job for stored in store.list_jobs()] == ["b", "a", "c"]
+    assert [stored.job for stored in store.list_jobs(pipeline="orders")] == ["b", "a"]
+
+
+def test_newest_job_of_a_pipeline_and_state_is_found(store: JobStore) -> None:
+    created(store, JobId("old"), now_ms=1)
+    created(store, JobId("new"), now_ms=2)
+    created(store, JobId("elsewhere"), now_ms=3, state_url="memory://y")
+    found = store.find_job(pipeline="orders", state_url="memory://x")
+    assert found is not None
+    assert found.job == "new"
+    assert store.find_job(pipeline="orders", state_url="memory://z") is None
+
+
+def test_spec_can_be_changed_without_touching_the_state(store: JobStore) -> None:
+    created(store)
+    store.update_spec(JOB, spec(parallelism=7), now_ms=5)
+    stored = get(store)
+    assert (stored.spec.parallelism, stored.version) == (7, 1)
+
+
+def test_deleted_job_is_gone_with_its_history(store: JobStore) -> None:
+    created(store)
+    lease = lease_of(store)
+    before = get(store).state
+    after = drive(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
+    store.save(lease, 1, change_to(before, after))
+    store.delete_job(JOB)
+    assert store.get_job(JOB) is None
+    assert store.read_history(JOB) == []
+    created(store)
+
+
+@pytest.mark.parametrize("name", sorted(every_state()))
+def test_every_state_is_read_back_as_it_was_saved(store: JobStore, name: str) -> None:
+    created(store)
+    state = every_state()[name].state
+    saved = store.save(lease_of(store), 1, change_to(get(store).state, state))
+    assert saved == Saved(version=2)
+    assert get(store).state == stored_form(state)
+
+
+def test_database_keeps_its_own_name(url: str, store: JobStore) -> None:
+    again = JobStore(url)
+    assert again.database == store.database
+    again.close()
+
+
+# ---- leases ----------------------------------------------------------------------------------
+
+
+def test_lease_excludes_another_controller_until_it_runs_out(store: JobStore) -> None:
+    created(store)
+    lease_of(store, "a")
+    held = store.acquire_lease(JOB, "b", now_ms=1_000 + TTL_MS - 1, ttl_ms=TTL_MS)
+    assert held == LeaseHeld(holder="a", expires_ms=1_000 + TTL_MS)
+    taken = store.acquire_lease(JOB, "b", now_ms=1_000 + TTL_MS, ttl_ms=TTL_MS)
+    assert isinstance(taken, Lease)
+    assert taken.number == 2
+
+
+def test_lease_of_a_dead_holder_is_taken_at_once(store: JobStore) -> None:
+    created(store)
+    lease_of(store, "a")
+    taken = store.acquire_lease(
+        JOB, "b", now_ms=1_001, ttl_ms=TTL_MS, is_dead=lambda holder: holder == "a"
+    )
+    assert isinstance(taken, Lease)
+
+
+def test_renewed_lease_does_not_run_out(store: JobStore) -> None:
+    created(store)
+    lease = lease_of(store, "a")
+    renewed = store.renew_lease(lease, now_ms=9_000, ttl_ms=TTL_MS)
+    assert isinstance(renewed, Lease)
+    assert renewed.number == lease.number
+    held = store.acquire_lease(JOB, "b", now_ms=1_000 + TTL_MS, ttl_ms=TTL_MS)
+    assert isinstance(held, LeaseHeld)
+
+
+def test_lease_that_was_taken_over_cannot_be_renewed(store: JobStore) -> None:
+    created(store)
+    lease = lease_of(store, "a")
+    store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
+    assert store.renew_lease(lease, now_ms=50_001, ttl_ms=TTL_MS) == LeaseLost()
+
+
+def test_released_lease_is_free_at_once(store: JobStore) -> None:
+    created(store)
+    store.release_lease(lease_of(store, "a"))
+    assert isinstance(store.acquire_lease(JOB, "b", now_ms=1_001, ttl_ms=TTL_MS), Lease)
+
+
+def test_release_of_a_lost_lease_does_not_free_the_new_one(store: JobStore) -> None:
+    created(store)
+    old = lease_of(store, "a")
+    store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
+    store.release_lease(old)
+    assert isinstance(store.acquire_lease(JOB, "c", now_ms=50_001, ttl_ms=TTL_MS), LeaseHeld)
+
+
+def test_lease_on_a_job_that_does_not_exist_is_refused(store: JobStore) -> None:
+    with pytest.raises(UserError, match="no job"):
+        store.acquire_lease(NOBODY, "a", now_ms=0, ttl_ms=TTL_MS)
+
+
+def test_only_one_of_many_controllers_gets_the_lease(url: str, store: JobStore) -> None:
+    created(store)
+    results: list[Lease | LeaseHeld] = []
+    barrier = threading.Barrier(6)
+
+    def race(holder: str) -> None:
+        own = JobStore(url)
+        barrier.wait()
+        results.append(own.acquire_lease(JOB, holder, now_ms=1_000, ttl_ms=TTL_MS))
+        own.close()
+
+    threads = [threading.Thread(target=race, args=(f"c{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(result, Lease) for result in results) == 1
+
+
+# ---- saving ----------------------------------------------------------------------------------
+
+
+def test_write_of_a_controller_that_lost_its_lease_changes_nothing(store: JobStore) -> None:
+    created(store)
+    old = lease_of(store, "a")
+    new = store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
+    assert isinstance(new, Lease)
+    before = get(store).state
+    after = drive(before, StopRequested(mode="force"), 60_000, lambda change: None).state
+    assert store.save(old, 1, change_to(before, after)) == LeaseLost()
+    assert get(store).state == before
+    assert store.read_history(JOB) == []
+    assert store.save(new, 1, change_to(before, after)) == Saved(version=2)
+
+
+def test_write_that_does_not_know_the_last_one_changes_nothing(store: JobStore) -> None:
+    created(store)
+    lease = lease_of(store)
+    before = get(store).state
+    after = drive(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
+    assert store.save(lease, 1, change_to(before, after)) == Saved(version=2)
+    assert store.save(lease, 1, change_to(before, after)) == LeaseLost()
+    assert len(store.read_history(JOB)) == 1
+
+
+def test_history_keeps_every_change_with_reason_and_duration(store: JobStore) -> None:
+    created(store, now_ms=1_000)
+    lease, version = lease_of(store), 1
+    state = get(store).state
+    for at_ms, event in ((1_500, TakenUp(claimant="c")), (1_700, StopRequested(mode="force"))):
+        driven = drive(state, event, at_ms, lambda change: None)
+        assert driven.change is not None
+        saved = store.save(lease, version, driven.change)
+        assert isinstance(saved, Saved)
+        state, version = driven.state, saved.version
+    moves = [entry.transition for entry in store.read_history(JOB)]
+    assert [(m.before, m.after, m.duration_ms) for m in moves if m] == [
+        ("created", "compiling", 500),
+        ("compiling", "stopped", 200),
+    ]
+    assert all(m.reason for m in moves if m)
+    assert [entry.at_ms for entry in store.read_history(JOB, limit=1)] == [1_700]
+
+
+def checkpoint(epoch: int, *, generation: int = 1) -> CheckpointNote:
+    return CheckpointNote(
+        generation=Generation(generation),
+        epoch=Epoch(epoch),
+        attempt=1,
+        started_ms=0,
+        acked_ms=1,
+        recorded_ms=2,
+        committed_ms=3,
+        new_objects=1,
+        new_bytes=10,
+        rows_staged=5,
+        final=False,
+    )
+
+
+def test_checkpoints_are_kept_newest_first_and_bounded(store: JobStore) -> None:
+    created(store)
+    lease, state = lease_of(store), get(store).state
+    epochs = (1, 2, 3, CHECKPOINTS_KEPT + 2)
+    for version, epoch in enumerate(epochs, start=1):
+        store.save(lease, version, change_to(state, state, notes=(checkpoint(epoch),)))
+    assert [note.epoch for note in store.read_checkpoints(JOB)] == [CHECKPOINTS_KEPT + 2, 3]
+
+
+def test_epoch_noted_twice_is_kept_once(store: JobStore) -> None:
+    created(store)
+    lease, state = lease_of(store), get(store).state
+    for version, generation in enumerate((1, 2), start=1):
+        note = checkpoint(4, generation=generation)
+        store.save(lease, version, change_to(state, state, notes=(note,)))
+    assert [note.generation for note in store.read_checkpoints(JOB)] == [2]
+
+
+def test_phases_of_a_recovery_are_in_the_history(store: JobStore) -> None:
+    created(store)
+    state = get(store).state
+    phase = PhaseNote(recovery=1, phase="identify", started_ms=5, duration_ms=2.5)
+    store.save(lease_of(store), 1, change_to(state, state, notes=(phase,)))
+    assert [entry.phase for entry in store.read_history(JOB)] == [phase]
