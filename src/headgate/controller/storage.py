@@ -64,7 +64,11 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
     identified_ms = ports.clock.now_ms()
     found = _load(action, ports, state, graph)
     if isinstance(found, backend.NoCheckpoint):
-        plan = LoadingPlan(job=ports.job, parallelism=action.parallelism)
+        plan = LoadingPlan(
+            job=ports.job,
+            parallelism=action.parallelism,
+            pending_commits=found.pending_commits,
+        )
         lineage = Lineage(previous=found.newest)
     else:
         plan = found.plan

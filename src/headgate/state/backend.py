@@ -178,7 +178,7 @@ class _Preparation:
         self._check_replays(graph, base.replays)
         kept = {o: m for o, m in metadata.items() if _keeps(graph, o, m.kind)}
         values = {operator: entry.globals for operator, entry in kept.items()}
-        values.update(self._rebuilt_sinks(base, kept))
+        values.update(self._rebuilt_sinks(graph, base, kept))
         checkpoint = None if manifest is None else manifest.ref
         plan = LoadingPlan(
             job=self._examiner.job,
@@ -285,7 +285,10 @@ class _Preparation:
         return tuple(commits)
 
     def _rebuilt_sinks(
-        self, base: _Base, kept: dict[OperatorId, OperatorCheckpointMetadata]
+        self,
+        graph: PipelineGraph,
+        base: _Base,
+        kept: dict[OperatorId, OperatorCheckpointMetadata],
     ) -> dict[OperatorId, dict[str, JsonValue]]:
         """Return the sinks' values after the replayed epochs.
 
@@ -296,13 +299,14 @@ class _Preparation:
             return {}
         last = base.replays[-1].epoch
         values: dict[OperatorId, dict[str, JsonValue]] = {}
-        for operator, entry in kept.items():
-            if entry.kind != "sink":
-                continue
+        # The sinks of the graph, not of the base: a rebuild may start from nothing.
+        for sink in graph.sinks():
             try:
-                values[operator] = self._examiner.operator(last, operator).globals
+                values[sink.id] = self._examiner.operator(last, sink.id).globals
             except CheckpointInvalid as error:
-                if entry.globals.get("state") is not None and not self._allow_skip:
+                before = kept.get(sink.id)
+                stateless = before is not None and before.globals.get("state") is None
+                if not stateless and not self._allow_skip:
                     raise _unrecoverable(last, error) from error
         return values
 
