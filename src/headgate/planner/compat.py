@@ -70,13 +70,8 @@ class NeedsDrop:
         """Say what is lost and what to do."""
         lines = [f"  {p.operator}: {p.reason}" for p in self.problems]
         options = " ".join(f"--allow-drop-state {p.operator}" for p in self.problems)
-        return "\n".join(
-            [
-                "the changed pipeline cannot use all of the old state:",
-                *lines,
-                f"To drop it: {options}",
-            ]
-        )
+        head = "the changed pipeline cannot use all of the old state:"
+        return "\n".join([head, *lines, f"To drop it: {options}"])
 
 
 def compare_graphs(
@@ -225,9 +220,8 @@ def _twins(graph: PipelineGraph) -> dict[str, list[Operator]]:
     groups: dict[str, list[Operator]] = {}
     for operator in graph.operators:
         if is_checkpointed(operator.spec) and is_stateful(operator.spec):
-            groups.setdefault(re.sub(r"(-[0-9a-f]{8})-\d+$", r"\1", operator.id), []).append(
-                operator
-            )
+            base = re.sub(r"(-[0-9a-f]{8})-\d+$", r"\1", operator.id)
+            groups.setdefault(base, []).append(operator)
     return groups
 
 

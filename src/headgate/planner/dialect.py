@@ -6,7 +6,7 @@ writes this way, so it is parsed here from its tokens; everything else is sqlglo
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
@@ -39,6 +39,13 @@ _AGGREGATES = frozenset(
 
 def _is_understood(name: str) -> bool:
     return name in _UNDERSTOOD or name in _AGGREGATES or name.lower() not in SPARK_FUNCTIONS
+
+
+def _placed(node: exp.Expr | None, token: Token) -> exp.Expr | None:
+    """Give a statement or a query the position of its first word, for errors about all of it."""
+    if isinstance(node, exp.Expr) and node.meta.get("start") is None and token.text:
+        node.update_positions(token)
+    return node
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -78,6 +85,14 @@ class HeadgateParser(PostgresParser):
         TokenType.CREATE: lambda self: self._parse_create_statement(),
         TokenType.SET: lambda self: self._parse_set_statement(),
     }
+
+    def _parse_statement(self) -> exp.Expr | None:
+        token = self._curr
+        return _placed(super()._parse_statement(), token)
+
+    def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
+        token = self._curr
+        return _placed(super()._parse_select(*args, **options), token)
 
     def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
         name = self._tokens[self._index - 2].text.lower() if self._index >= 2 else ""

@@ -15,10 +15,14 @@ __all__ = ["SqlError", "error_at", "render_error"]
 
 def error_at(node: exp.Expr | None, message: str) -> SqlError:
     """Return (not raise) an error that points at `node`."""
-    found = _leftmost(node) if node is not None else None
-    if found is None:
-        return SqlError(message)
-    return SqlError(message, line=found[1], column=found[2])
+    place = node
+    while place is not None:
+        found = _leftmost(place)
+        if found is not None:
+            return SqlError(message, line=found[1], column=found[2])
+        # Some nodes (NULL, types) have no token of their own: their surroundings do.
+        place = place.parent
+    return SqlError(message, line=1, column=1)
 
 
 def _leftmost(node: exp.Expr) -> tuple[int, int, int] | None:

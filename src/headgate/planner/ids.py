@@ -72,7 +72,11 @@ class OperatorIds:
     def _signature(self, draft: Draft) -> str:
         meanings = [self._meanings[id(i)] for i in draft.inputs]
         if isinstance(draft, AggregateDraft):
-            parts = [to_json(draft.window).decode() if draft.window is not None else "updating"]
+            parts = ["updating"]
+            if draft.window is not None:
+                # Which window a row falls into is a matter of its event time.
+                time = meanings[0].get(TIMESTAMP_COLUMN, "")
+                parts = [to_json(draft.window).decode(), time]
             parts += sorted(_meaning(e, meanings) for e in draft.keys.values())
             parts += sorted(
                 f"{p.merge} {_meaning(p.expr, meanings)}" for p in draft.partials.values()
@@ -95,14 +99,17 @@ class OperatorIds:
         """Return what each output column means, as text that does not depend on its name."""
         inputs = [self._meanings[id(i)] for i in draft.inputs]
         if isinstance(draft, SourceDraft):
-            return {n: f"{chosen}.{n}:{t}" for n, t in draft.types.items()}
+            time = draft.table.event_time
+            result = {n: f"{chosen}.{n}:{t}" for n, t in draft.types.items()}
+            result[TIMESTAMP_COLUMN] = f"{chosen} at {spark_text(time) if time is not None else ''}"
+            return result
         if isinstance(draft, ProjectDraft):
             result = {n: _meaning(e, inputs) for n, e in draft.exprs.items()}
             return {TIMESTAMP_COLUMN: inputs[0].get(TIMESTAMP_COLUMN, "time"), **result}
         if isinstance(draft, SqlDraft):
             return {n: _meaning(e, inputs) for n, e in (draft.columns | draft.hidden).items()}
         if isinstance(draft, UnionDraft):
-            names = list(draft.types)
+            names = [*draft.types, TIMESTAMP_COLUMN]
             return {n: short_digest("+".join(m.get(n, "") for m in inputs)) for n in names}
         if isinstance(draft, LookupDraft):
             return {n: f"{chosen} {_meaning(e, inputs)}" for n, e in draft.outputs.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
@@ -33,35 +34,55 @@ def parse_statements(sql: str) -> list[exp.Expr]:
     except ParseError as error:
         raise _from_parse_error(sql, error) from error
     except TokenError as error:
-        raise _at_end(
-            sql, f"the text ends inside a string or a comment: {_first_line(error)}"
-        ) from error
+        raise _unfinished(sql) from error
     except _PARSER_FAULTS as error:
-        raise SqlError(f"cannot parse this SQL: {type(error).__name__}: {error}") from error
+        raise SqlError(
+            f"cannot parse this SQL ({type(error).__name__})", line=1, column=1
+        ) from error
     return [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]
 
 
 def _from_parse_error(sql: str, error: ParseError) -> SqlError:
-    if not error.errors:
-        return SqlError(_first_line(error))
-    first = error.errors[0]
-    message = str(first.get("description") or _first_line(error)).rstrip(".")
+    first = error.errors[0] if error.errors else {}
+    message = _readable(str(first.get("description") or error))
     line, col = first.get("line"), first.get("col")
-    if line is None or col is None:
-        return SqlError(message)
     highlight = str(first.get("highlight") or "")
-    width = max(1, len(highlight)) if "\n" not in highlight else 1
-    if not highlight.strip():
-        return _at_end(sql, message)
+    if line is None or col is None or not highlight.strip():
+        return _at_offset(sql, len(sql.rstrip()), message)
+    width = len(highlight) if "\n" not in highlight else 1
     return SqlError(f"{message} at '{highlight}'", line=line, column=max(1, col - width + 1))
 
 
-def _at_end(sql: str, message: str) -> SqlError:
-    text = sql.rstrip()
-    line = text.count("\n") + 1
-    return SqlError(message, line=line, column=len(text) - (text.rfind("\n") + 1) + 1)
+def _readable(message: str) -> str:
+    """Turn the parser's words for its own classes into words of SQL."""
+    missing = re.match(r"Required keyword: .* missing for <class '.*\.(\w+)'>", message)
+    if missing:
+        return f"incomplete {missing[1].upper()}"
+    return message.splitlines()[0].rstrip(".")
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+_OPENERS = re.compile(r"--[^\n]*|/\*|'|\"|\$\w*\$")
+
+
+def _unfinished(sql: str) -> SqlError:
+    """Point at the quote or comment that is never closed."""
+    position = 0
+    while (opener := _OPENERS.search(sql, position)) is not None:
+        text = opener[0]
+        if text.startswith("--"):
+            position = opener.end()
+            continue
+        closer = "*/" if text == "/*" else text
+        end = sql.find(closer, opener.end())
+        if end < 0:
+            what = "comment" if text == "/*" else "quoted text"
+            return _at_offset(sql, opener.start(), f"{what} is never closed")
+        position = end + len(closer)
+    return _at_offset(sql, len(sql.rstrip()), "cannot split this SQL into words")
+
+
+def _at_offset(sql: str, offset: int, message: str) -> SqlError:
+    before = sql[:offset]
+    return SqlError(
+        message, line=before.count("\n") + 1, column=offset - (before.rfind("\n") + 1) + 1
+    )

@@ -32,7 +32,7 @@ def plan_pipeline(
     for statement in parse_statements(sql):
         _statement(context, rewrite(statement), find_connector, preview)
     if not context.sinks:
-        raise SqlError("The provided SQL does not contain a query")
+        raise SqlError("The provided SQL does not contain a query", line=1, column=1)
     sinks = merged_sinks(context.sinks)
     optimize(sinks)
     return build_graph(sinks, udf_source, udfs)
@@ -58,7 +58,7 @@ def _statement(
             raise error_at(statement, "a bare SELECT is a preview: write INSERT INTO a sink")
         lower_preview(context, statement)
     else:
-        raise error_at(statement, f"unsupported statement {_name(statement)}")
+        raise error_at(statement, _unsupported(statement))
 
 
 def _set(catalog: Catalog, statement: SetOption) -> None:
@@ -71,7 +71,9 @@ def _set(catalog: Catalog, statement: SetOption) -> None:
     catalog.updating_ttl_ms = length // 1_000
 
 
-def _name(statement: exp.Expr) -> str:
+def _unsupported(statement: exp.Expr) -> str:
     if isinstance(statement, exp.Command):
-        return str(statement.this).upper()
-    return type(statement).__name__.upper()
+        return f"unsupported statement {str(statement.this).upper()}"
+    if isinstance(statement, exp.DDL | exp.DML | exp.Drop | exp.Alter | exp.Describe | exp.Use):
+        return f"unsupported statement {type(statement).__name__.upper()}"
+    return "expected CREATE TABLE, CREATE VIEW, INSERT, SELECT or SET"

@@ -92,6 +92,8 @@ def _group_nodes(select: exp.Select, items: list[Item], relation: Relation) -> l
     names = {f.name.lower() for f in relation.fields}
     result = []
     for node in group.expressions:
+        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise error_at(node, f"GROUP BY {node.key.upper()} is not supported")
         if isinstance(node, exp.Literal) and node.is_int:
             position = int(node.this)
             if not 1 <= position <= len(items):

@@ -112,9 +112,9 @@ def _table(context: Context, item: exp.Table, scope: Scope) -> Relation:
         raise error_at(item.this, "a function in FROM is not supported")
     if item.args.get("db"):
         raise error_at(item, "table names have no schema here: write the bare name")
-    for key in ("sample", "pivots", "when", "version"):
+    for key, word in (("sample", "TABLESAMPLE"), ("pivots", "PIVOT"), ("version", "VERSION")):
         if item.args.get(key):
-            raise error_at(item, f"{key.upper()} on a table is not supported")
+            raise error_at(item, f"{word} is not supported")
     name = item.this
     found = scope.ctes.get(name.name.lower())
     relation = found if found is not None else context.read(name)

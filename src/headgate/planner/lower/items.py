@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from headgate.planner.catalog import RESERVED
 from headgate.planner.errors import error_at
 from headgate.planner.functions import is_aggregate
 from headgate.planner.lower.relation import Field, Relation
@@ -39,6 +40,8 @@ def select_items(select: exp.Select, relation: Relation) -> list[Item]:
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             items.extend(_star(node.this, relation, node.args.get("table")))
         elif isinstance(node, exp.Alias):
+            if node.alias.lower() in RESERVED:
+                raise error_at(node.args["alias"], f"column name '{node.alias}' is reserved")
             items.append(Item(name=node.alias, node=node.this))
         else:
             items.append(Item(name=_default_name(node, number), node=node))

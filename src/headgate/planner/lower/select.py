@@ -40,6 +40,8 @@ def lower_select(context: Context, select: exp.Select, scope: Scope) -> Relation
     check_clauses(select)
     if select.args.get("from_") is None:
         raise error_at(select, "a SELECT needs a FROM: there is nothing to read")
+    if not select.expressions:
+        raise error_at(select, "a SELECT needs at least one column")
     where = select.args.get("where")
     filters = conjuncts(where.this) if where else []
     relation, filters = lower_from(context, select, scope, filters)
