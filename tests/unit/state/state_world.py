@@ -14,6 +14,7 @@ from headgate.core.checkpoint import (
     RunRef,
     StagedFile,
     SubtaskAck,
+    SubtaskTimings,
     TableState,
 )
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
@@ -303,4 +304,10 @@ def start(
 
 
 def with_other_facts(facts: CheckpointFacts) -> CheckpointFacts:
-    return replace(facts, created_ms=facts.created_ms + 1)
+    """The same checkpoint as another controller may see it: other clock, other timings."""
+    timings = SubtaskTimings(upload_ms=12.5)
+    return replace(
+        facts,
+        created_ms=facts.created_ms + 1,
+        acks=tuple(replace(ack, timings=timings) for ack in facts.acks),
+    )

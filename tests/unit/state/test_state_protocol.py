@@ -171,6 +171,9 @@ def test_an_epoch_cannot_be_skipped() -> None:
     writer.previous = ref
     facts = replace(writer.facts(), epoch=Epoch(3))
     assert reason(write_checkpoint(store, facts)) == "gap"
+    # Nor by one who knows of no epoch at all.
+    facts = replace(writer.facts(), parent=None, previous=None)
+    assert reason(write_checkpoint(store, facts)) == "gap"
     assert read_log(store).epochs == (1,)
 
 
