@@ -1,0 +1,217 @@
+"""The local fleet: real child processes, really killed."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headgate.controller.events import Event, WorkerExited
+from headgate.controller.fleet import LocalFleet
+from headgate.controller.link import WorkerLink
+from headgate.controller.processes import kill_session, process_identity, session_members
+from headgate.core.failpoints import ENVIRONMENT_VARIABLE
+from headgate.core.ids import Generation, JobId
+
+JOB = JobId("orders")
+ONE, TWO = Generation(1), Generation(2)
+PATIENCE_SECONDS = 30.0
+
+# A worker that starts a child in a process group of its own, as Spark does, and then waits.
+PARENT_OF_A_CHILD = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
+print("child", child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+class Yard:
+    """A fleet whose workers run a Python text, and what it delivered."""
+
+    def __init__(self, folder: Path, text: str, **options: object) -> None:
+        self.events: queue.Queue[Event] = queue.Queue()
+        self.gone: list[tuple[JobId, Generation]] = []
+        self.link = WorkerLink(lambda job, event: None)
+        self.fleet = LocalFleet(
+            self.link,
+            lambda job, event: self.events.put(event),
+            folder / "logs",
+            command=(sys.executable, "-c", textwrap.dedent(text)),
+            on_gone=lambda job, generation: self.gone.append((job, generation)),
+            **options,  # type: ignore[arg-type]
+        )
+
+    def exited(self) -> WorkerExited:
+        event = self.events.get(timeout=PATIENCE_SECONDS)
+        assert isinstance(event, WorkerExited)
+        return event
+
+    def log(self, generation: Generation = ONE) -> str:
+        path = self.fleet.log_path(JOB, generation)
+        return path.read_text() if path.exists() else ""
+
+    def close(self) -> None:
+        self.fleet.close()
+        self.link.close()
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
+    made: list[Yard] = []
+
+    def make(text: str, **options: object) -> Yard:
+        made.append(Yard(tmp_path, text, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_worker_is_told_where_to_register_and_its_secret(yard: Callable[..., Yard]) -> None:
+    text = "import os, sys; print(sys.argv[1:], os.environ['HEADGATE_WORKER_TOKEN'])"
+    one = yard(text)
+    one.fleet.start(JOB, ONE, "secret")
+    exited = one.exited()
+    assert exited.exit_code == 0
+    arguments = ["--controller", one.link.address, "--job", "orders", "--generation", "1"]
+    assert exited.log_tail.strip() == f"{arguments} secret"
+
+
+def test_dead_worker_is_noticed_with_its_exit_code_and_last_words(
+    yard: Callable[..., Yard],
+) -> None:
+    one = yard("import sys; print('out of cheese', file=sys.stderr); sys.exit(3)")
+    one.fleet.start(JOB, TWO, "t")
+    exited = one.exited()
+    assert (exited.generation, exited.exit_code) == (2, 3)
+    assert "out of cheese" in exited.log_tail
+    assert one.gone == [(JOB, TWO)]
+
+
+def test_killed_worker_is_noticed(yard: Callable[..., Yard]) -> None:
+    one = yard("import time; time.sleep(600)")
+    one.fleet.start(JOB, ONE, "t")
+    pid = one.fleet.pid(JOB, ONE)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert one.exited().exit_code == -signal.SIGKILL
+    assert one.fleet.pid(JOB, ONE) is None
+
+
+def test_killing_takes_everything_the_worker_started(yard: Callable[..., Yard]) -> None:
+    one = yard(PARENT_OF_A_CHILD)
+    one.fleet.start(JOB, ONE, "t")
+    assert eventually(lambda: "child" in one.log())
+    child = int(one.log().split()[1])
+    assert process_identity(child)
+    one.fleet.kill(JOB, ONE)
+    assert one.exited().exit_code == -signal.SIGKILL
+    assert eventually(lambda: not process_identity(child))
+
+
+def test_death_of_the_worker_alone_takes_its_children_too(yard: Callable[..., Yard]) -> None:
+    one = yard(PARENT_OF_A_CHILD)
+    one.fleet.start(JOB, ONE, "t")
+    assert eventually(lambda: "child" in one.log())
+    child = int(one.log().split()[1])
+    pid = one.fleet.pid(JOB, ONE)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    one.exited()
+    assert not process_identity(child)
+
+
+def test_stopped_process_is_killed_as_well(yard: Callable[..., Yard]) -> None:
+    one = yard("import time; time.sleep(600)")
+    one.fleet.start(JOB, ONE, "t")
+    pid = one.fleet.pid(JOB, ONE)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    one.fleet.kill(JOB, ONE)
+    assert one.exited().exit_code == -signal.SIGKILL
+
+
+def test_kill_ends_older_generations_but_not_newer_ones(yard: Callable[..., Yard]) -> None:
+    one = yard("import time; time.sleep(600)")
+    three = Generation(3)
+    for generation in (ONE, TWO, three):
+        one.fleet.start(JOB, generation, "t")
+    one.fleet.kill(JOB, TWO)
+    assert {one.exited().generation, one.exited().generation} == {1, 2}
+    assert one.fleet.pid(JOB, three) is not None
+    one.fleet.kill(JOB, TWO)
+
+
+def test_generation_is_started_only_once(yard: Callable[..., Yard]) -> None:
+    one = yard("print('started')")
+    one.fleet.start(JOB, ONE, "t")
+    one.exited()
+    one.fleet.start(JOB, ONE, "t")
+    one.fleet.start(JOB, TWO, "t")
+    assert one.exited().generation == 2
+    assert one.log(ONE).count("started") == 1
+
+
+def test_failpoints_are_for_the_first_worker_of_a_job_only(
+    yard: Callable[..., Yard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "worker.before_batch=kill")
+    one = yard(f"import os; print(os.environ.get('{ENVIRONMENT_VARIABLE}'))")
+    one.fleet.start(JOB, ONE, "t")
+    assert "worker.before_batch" in one.exited().log_tail
+    one.fleet.start(JOB, TWO, "t")
+    assert one.exited().log_tail.strip() == "None"
+
+
+def test_no_worker_stays_behind_when_the_controller_is_killed(tmp_path: Path) -> None:
+    controller = f"""
+    import time
+    from pathlib import Path
+    from headgate.controller.fleet import LocalFleet
+    from headgate.controller.link import WorkerLink
+    import sys
+    link = WorkerLink(lambda job, event: None)
+    fleet = LocalFleet(link, lambda job, event: None, Path({str(tmp_path)!r}),
+                       command=(sys.executable, "-c", "import time; time.sleep(600)"))
+    fleet.start("orders", 1, "t")
+    print(fleet.pid("orders", 1), flush=True)
+    time.sleep(600)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(controller)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    # The launcher has become the worker once it runs the command's own text.
+    command = Path(f"/proc/{worker}/cmdline")
+    assert eventually(lambda: b"launch.py" not in command.read_bytes())
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert eventually(lambda: not process_identity(worker))
+
+
+def test_session_of_nobody_has_no_members() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
+    process.wait()
+    assert session_members(process.pid) == []
+    assert kill_session(process.pid)
