@@ -270,3 +270,134 @@ def take_step(run: Life, tables: list[KeyedTable], action: str, what: Any) -> li
 @pytest.fixture
 def world() -> World:
     return new_world()
+
+
+TIMED = pa.schema(
+    [("_hash", pa.int32()), ("key", pa.int64()), ("_time", pa.int64()), ("value", pa.int64())]
+)
+
+
+def timed(rows: list[tuple[int, int | None, int]]) -> pa.Table:
+    return pa.table(
+        {
+            "_hash": pa.array([key for key, _, _ in rows], pa.int32()),
+            "key": pa.array([key for key, _, _ in rows], pa.int64()),
+            "_time": pa.array([time for _, time, _ in rows], pa.int64()),
+            "value": pa.array([value for _, _, value in rows], pa.int64()),
+        }
+    )
+
+
+def one_epoch(
+    world: World,
+    version: TableVersion | None,
+    epoch: int,
+    rows: list[tuple[int, int | None, int]],
+    *,
+    deleted: list[int] | None = None,
+    expire: int = WATERMARK_MIN,
+    fanout: int = 100,
+) -> TableVersion:
+    table = KeyedTable.open(world.io(fanout=fanout), version, TIMED, ["key"])
+    table.expire(expire)
+    table.put(timed(rows))
+    table.delete(timed([(key, None, 0) for key in deleted or []]))
+    return table.finish_epoch(epoch)[0]
+
+
+def values(
+    world: World, version: TableVersion, keys: list[int], *, expire: int = WATERMARK_MIN
+) -> list[int | None]:
+    table = KeyedTable.open(world.io(), version, TIMED, ["key"])
+    table.expire(expire)
+    found: list[int | None] = table.lookup(timed([(key, 0, 0) for key in keys]))[0][
+        "value"
+    ].to_pylist()
+    return found
+
+
+def test_a_retried_epoch_takes_in_what_it_wrote_the_first_time(world: World) -> None:
+    version = one_epoch(world, None, 1, [(1, 0, 10), (2, 0, 20)])
+    aborted = one_epoch(world, version, 2, [(1, 0, 11), (3, 0, 30)])
+    version = one_epoch(world, aborted, 2, [(1, 0, 12)])
+    assert [(run.first_epoch, run.last_epoch) for run in version.runs] == [(1, 1), (2, 2)]
+    assert values(world, version, [1, 2, 3]) == [12, 20, 30]
+
+
+def test_expired_runs_are_dropped_unread_from_the_oldest_on(world: World) -> None:
+    version = one_epoch(world, None, 1, [(1, 10, 1), (2, 12, 2)])
+    version = one_epoch(world, version, 2, [(3, 30, 3)], deleted=[9])
+    version = one_epoch(world, version, 3, [(4, 15, 4)])
+    world.lose_cache()
+    after = one_epoch(world, version, 4, [], expire=20)
+    assert [run.last_epoch for run in after.runs] == [2, 3]
+    assert world.store.gets == []
+    assert values(world, after, [1, 2, 3, 4], expire=20) == [None, None, 3, None]
+    # Tombstones without a time do not keep a run alive.
+    assert [run.last_epoch for run in one_epoch(world, after, 5, [], expire=31).runs] == []
+
+
+def test_expired_runs_behind_a_live_one_still_hide_what_is_older(world: World) -> None:
+    version = one_epoch(world, None, 1, [(1, 30, 1)])
+    version = one_epoch(world, version, 2, [(1, 10, 2)])
+    after = one_epoch(world, version, 3, [(2, 30, 3)], expire=20)
+    assert values(world, after, [1], expire=20) == [None]
+    merged = one_epoch(world, after, 4, [(3, 30, 4)], expire=20, fanout=2)
+    assert values(world, merged, [1, 2, 3], expire=20) == [None, 3, 4]
+    assert [run.rows for run in merged.runs] == [2]
+
+
+def test_a_row_without_a_time_never_expires(world: World) -> None:
+    version = one_epoch(world, None, 1, [(1, None, 1), (2, 10, 2)])
+    after = one_epoch(world, version, 2, [(3, 30, 3)], expire=20)
+    assert values(world, after, [1, 2, 3], expire=20) == [1, None, 3]
+
+
+def test_tombstones_leave_only_with_the_oldest_run(world: World) -> None:
+    version = one_epoch(world, None, 1, [(key, 0, key) for key in range(20_000)])
+    for epoch in range(2, 5):
+        version = one_epoch(world, version, epoch, [], deleted=[epoch], fanout=4)
+    # Three small runs and none of the large one: the tombstones are still needed.
+    version = one_epoch(world, version, 5, [], deleted=[5], fanout=4)
+    assert [run.rows for run in version.runs] == [20_000, 4]
+    assert values(world, version, [2, 5, 6]) == [None, None, 6]
+    version = one_epoch(world, version, 6, [], deleted=list(range(6, 20_000)), fanout=2)
+    assert [run.rows for run in version.runs] == [2]
+    assert values(world, version, [0, 1, 2, 6]) == [0, 1, None, None]
+
+
+def test_a_table_of_nothing_but_keys(world: World) -> None:
+    schema = pa.schema([("_hash", pa.int32()), ("key", pa.string())])
+    rows = pa.table({"_hash": pa.array([2, 1], pa.int32()), "key": ["b", "a"]})
+    table = KeyedTable.open(world.io(), None, schema, ["key"])
+    assert table.lookup(rows)[1].to_pylist() == [False, False]
+    table.put(rows)
+    table = KeyedTable.open(world.io(), table.finish_epoch(1)[0], schema, ["key"])
+    asked = pa.table({"_hash": pa.array([1, 2, 3], pa.int32()), "key": ["a", "b", "c"]})
+    assert table.lookup(asked)[1].to_pylist() == [True, True, False]
+
+
+def test_input_may_be_encoded_otherwise(world: World) -> None:
+    schema = pa.schema([("_hash", pa.int32()), ("key", pa.string()), ("value", pa.int64())])
+    table = KeyedTable.open(world.io(), None, schema, ["key"])
+    keys = pa.chunked_array([["a"], ["b", None]]).dictionary_encode()
+    hashes = pa.chunked_array([[1, 2], [3]], pa.int64())
+    table.put(pa.table({"value": pa.array([1, 2, 3], pa.int32()), "key": keys, "_hash": hashes}))
+    asked = pa.table(
+        {"key": pa.array(["b", None, "z"], pa.large_string()), "_hash": pa.array([2, 3, 3])}
+    )
+    found, mask = table.lookup(asked)
+    assert found["value"].to_pylist() == [2, 3, None]
+    assert mask.to_pylist() == [True, True, False]
+
+
+def test_writing_and_reading_in_turn_sees_the_latest(world: World) -> None:
+    table = KeyedTable.open(world.io(), None, TIMED, ["key"])
+    for step in range(60):
+        table.put(timed([(step % 7, 0, step), (100 + step, 0, step)]))
+        found = table.lookup(timed([(key, 0, 0) for key in range(7)]))[0]["value"].to_pylist()
+        wanted = [
+            max((s for s in range(step + 1) if s % 7 == key), default=None) for key in range(7)
+        ]
+        assert found == wanted
+    assert table.scan().num_rows == 67
