@@ -152,7 +152,7 @@ class RunDisplay:
 
     def _line(self, at_ms: int, markup: str) -> None:
         moment = datetime.fromtimestamp(at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
-        self.console.print(f"[dim]{moment}[/]  {markup}", highlight=False)
+        self.console.print(f"[dim]{moment}[/]  {markup}", highlight=False, soft_wrap=True)
 
     def _status(self) -> Text:
         progress = self.progress

@@ -22,7 +22,7 @@ SELECT auction, window.start, bids, highest, total FROM (
   SELECT bid.auction AS auction, tumble(interval '10 seconds') AS window,
          count(*) AS bids, max(bid.price) AS highest, sum(bid.price) AS total
   FROM site WHERE bid IS NOT NULL
-  GROUP BY auction, window
+  GROUP BY 1, 2
 );
 """
 

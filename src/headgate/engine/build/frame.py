@@ -15,6 +15,7 @@ from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.engine.build.deduplicate import build_deduplicate
 from headgate.engine.build.project import build_project, build_sql, build_union
+from headgate.engine.build.schema import as_nullable
 from headgate.engine.build.sink import build_sink
 from headgate.engine.build.source import build_source
 from headgate.engine.build.updating import build_updating_aggregate
@@ -89,11 +90,15 @@ class Builder:
         return persisted
 
     def schema_of(self, name: str, df: DataFrame) -> tuple[StructType, pa.Schema]:
-        """Return the Spark and Arrow schema of a frame, from memory where known."""
+        """Return the Spark and Arrow schema of a frame, from memory where known.
+
+        Everything is nullable in it: whether Catalyst can prove a column not null differs from
+        one micro-batch to the next (an empty one proves nothing), and state outlives them all.
+        """
         from pyspark.sql.pandas.types import to_arrow_schema
 
         if name not in self.schemas:
-            schema = df.schema
+            schema = as_nullable(df.schema)
             self.schemas[name] = (schema, to_arrow_schema(schema, timezone="UTC"))
         return self.schemas[name]
 

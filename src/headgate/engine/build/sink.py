@@ -19,13 +19,15 @@ def build_sink(builder: Builder, operator: Operator, inputs: list[Frame]) -> Fra
     sink = builder.sinks[operator.id]
     rows = sink.prepare(source.df.drop(TIMESTAMP_COLUMN))
     buffers = builder.state.buffers.get(operator.id, ())
+    schema, arrow_schema = builder.schema_of(f"{operator.id}/sink", rows)
     if builder.context.barrier and buffers and not source.aligned:
         # The first `parallelism` subtasks stage the buffers: all of them must run. (A range of
         # no numbers would have no partitions either.)
-        schema, _ = builder.schema_of(f"{operator.id}/sink", rows)
         nothing = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
         parallelism = builder.context.parallelism
         padding = builder.spark.range(0, parallelism, 1, parallelism).where("id < 0")
         rows = rows.union(padding.selectExpr(*nothing))
-    subtask = SinkSubtask(builder.context, operator.id, sink, buffers, builder.reports)
+    subtask = SinkSubtask(
+        builder.context, operator.id, sink, buffers, arrow_schema, builder.reports
+    )
     return Frame(rows.mapInArrow(guarded(operator.id, subtask), "done int"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId, Subtask
 from headgate.core.ports import ObjectStore
 from headgate.engine.context import BatchContext
+from headgate.engine.operators.conform import conformed
 from headgate.engine.reports import BufferFile, Reports, SubtaskReport
 from headgate.state.layout import staging_folder
 from headgate.state.stores import job_store, open_store
@@ -66,14 +67,15 @@ class SinkSubtask:
     operator: OperatorId
     sink: Sink
     buffers: tuple[BufferFile, ...]
+    schema: pa.Schema
     reports: Accumulator[Reports]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spark_task = TaskContext.get()
         assert spark_task is not None
         index = spark_task.partitionId()
-        attempt = f"{self.context.batch}-{spark_task.taskAttemptId()}"
-        rows = [batch for batch in batches if batch.num_rows]
+        attempt = f"{self.context.batch:06}-{spark_task.taskAttemptId()}"
+        rows = [conformed(batch, self.schema) for batch in batches if batch.num_rows]
         count = sum(batch.num_rows for batch in rows)
         # Each of the first subtasks stages what it buffered itself: changes of one key stay in
         # order. What a subtask beyond them buffered is folded onto them.
@@ -117,7 +119,7 @@ class SinkSubtask:
         )
         writer = StoreWriter(job_store(open_store(self.context.state_url), self.context.job), stage)
         staged = self.sink.stage(stage, _replayed(mine, rows), writer)
-        return _with(
+        return replace(
             report,
             staged=tuple(staged),
             consumed=tuple(b.path for b in mine),
@@ -134,13 +136,7 @@ class SinkSubtask:
             for batch in rows:
                 writer.write_batch(batch)
         buffered = BufferFile(path, os.path.getsize(path), sum(b.num_rows for b in rows), index)
-        return _with(report, buffered=(buffered,))
-
-
-def _with(report: SubtaskReport, **changes: Any) -> SubtaskReport:
-    from dataclasses import replace
-
-    return replace(report, **changes)
+        return replace(report, buffered=(buffered,))
 
 
 def _replayed(
