@@ -105,6 +105,9 @@ class WorkerLoop:
         self._pace = BatchPace(rows_max=start.settings.max_batch_rows)
         self._batch = 0
         self._barrier: Barrier | None = None
+        # The last attempt that was cut, as (epoch, attempt), and what was said about it.
+        self._acknowledged = (NO_EPOCH, 0)
+        self._acknowledgement: list[SubtaskAcked | EpochCutDone] = []
         self._stopping = False
         self._reading = True
         self._told_finished = False
@@ -185,12 +188,28 @@ class WorkerLoop:
         elif message.generation != self._start.generation:
             return
         elif isinstance(message, Barrier):
-            self._barrier = message
+            self._take_barrier(message)
         elif isinstance(message, Commit):
             self._ledger.record(message.epoch)
             self._publisher.submit(message)
         elif isinstance(message, Stop):
             self._stopping = True
+
+    def _take_barrier(self, barrier: Barrier) -> None:
+        """Cut every attempt once. One that is heard again is acknowledged in the same words.
+
+        A second cut under the same attempt would mix two states in one checkpoint, and a late
+        barrier of an earlier attempt would take the segment away from the one in flight.
+        """
+        heard = (barrier.epoch, barrier.attempt)
+        waiting = self._barrier
+        if heard == self._acknowledged:
+            for message in self._acknowledgement:
+                self._link.send(message)
+        elif heard > self._acknowledged and (
+            waiting is None or heard > (waiting.epoch, waiting.attempt)
+        ):
+            self._barrier = barrier
 
     def _published(self, commit: SinkCommit) -> None:
         self._link.send(
@@ -301,7 +320,7 @@ class WorkerLoop:
         return scratch or bool(self._state.buffers)
 
     def _tell_finished(self) -> None:
-        """Say once that every source has ended and everything open has been emitted."""
+        """Say that every source has ended and everything open has been emitted."""
         ended = len(self._tracker.finished) == len(self._sources)
         if ended and self._emitted == WATERMARK_MAX and not self._told_finished:
             self._told_finished = True
@@ -332,9 +351,12 @@ class WorkerLoop:
         failpoint("worker.before_acks")
         segment = self._ledger.close(barrier.epoch)
         generation, epoch, attempt = barrier.generation, barrier.epoch, barrier.attempt
+        self._acknowledged, self._acknowledgement = (epoch, attempt), []
+        # That the sources have ended is said again with every checkpoint: it may have been lost.
+        self._told_finished = False
         for operator in self._start.graph.checkpointed():
             for ack in self._acks(operator, barrier.epoch, segment, reports):
-                self._link.send(
+                self._say(
                     SubtaskAcked(generation=generation, epoch=epoch, attempt=attempt, ack=ack)
                 )
             failpoint("worker.middle_of_acks")
@@ -344,7 +366,11 @@ class WorkerLoop:
             source_watermarks=dict(self._tracker.observed),
             emitted_watermark=self._emitted,
         )
-        self._link.send(EpochCutDone(generation=generation, epoch=epoch, attempt=attempt, cut=cut))
+        self._say(EpochCutDone(generation=generation, epoch=epoch, attempt=attempt, cut=cut))
+
+    def _say(self, message: SubtaskAcked | EpochCutDone) -> None:
+        self._acknowledgement.append(message)
+        self._link.send(message)
 
     def _acks(
         self, operator: Operator, epoch: Epoch, segment: Segment, reports: Reports
