@@ -31,6 +31,8 @@ output suppressed; what was published since will be produced again, under new ep
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from headgate.core.checkpoint import CheckpointRef, EpochCut, EpochReplay, LoadingPlan, SinkCommit
 from headgate.core.errors import CheckpointInvalid, InternalError, RetryHint, UserError
 from headgate.core.failpoints import failpoint
@@ -322,10 +324,11 @@ class _Preparation:
                 )
 
     def _newest_ref(self, newest: Epoch) -> CheckpointRef:
-        try:
+        with suppress(CheckpointInvalid):
+            return read_epoch_record(self._examiner.store, self._examiner.job, newest).ref
+        with suppress(CheckpointInvalid):
             return self._examiner.manifest(newest).ref
-        except CheckpointInvalid:
-            return CheckpointRef(generation=Generation(0), epoch=newest)
+        return CheckpointRef(generation=Generation(0), epoch=newest)
 
     def _set_aside(self) -> tuple[SetAside, ...]:
         return tuple(self._skipped[epoch] for epoch in sorted(self._skipped, reverse=True))

@@ -24,7 +24,6 @@ from headgate.state.records import (
     Manifest,
     OperatorCheckpointMetadata,
     OperatorLink,
-    SavepointRecord,
     decode,
     fetch,
     read,
@@ -129,16 +128,10 @@ class Examiner:
 
     def _savepoint_manifest(self, epoch: Epoch) -> Manifest | None:
         """A savepoint outlives its epoch record, and names the same manifest."""
-        for savepoint in self._savepoints():
+        for savepoint in list_savepoints(self.store, self.job):
             if savepoint.checkpoint.epoch == epoch:
                 return read_manifest(self.store, savepoint)
         return None
-
-    def _savepoints(self) -> tuple[SavepointRecord, ...]:
-        try:
-            return list_savepoints(self.store, self.job)
-        except CheckpointInvalid:
-            return ()
 
     def _sole_manifest(self, epoch: Epoch) -> Manifest | None:
         """Find the manifest of an epoch whose record is damaged, or lost but committed.

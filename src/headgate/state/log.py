@@ -111,10 +111,22 @@ def list_checkpoints(store: ObjectStore, job: JobId) -> tuple[CheckpointListing,
 
 
 def list_savepoints(store: ObjectStore, job: JobId) -> tuple[SavepointRecord, ...]:
-    """Return all savepoints by name; raises `CheckpointInvalid` where one cannot be read."""
-    return tuple(
-        read(store, SavepointRecord, info.path, job=job) for info in store.list(layout.SAVEPOINTS)
-    )
+    """Return the savepoints that can be read, by name."""
+    return read_savepoints(store, job)[0]
+
+
+def read_savepoints(
+    store: ObjectStore, job: JobId
+) -> tuple[tuple[SavepointRecord, ...], dict[str, CheckpointInvalid]]:
+    """Return the savepoints by name, and the errors of those that cannot be read, by path."""
+    found: list[SavepointRecord] = []
+    damaged: dict[str, CheckpointInvalid] = {}
+    for info in store.list(layout.SAVEPOINTS):
+        try:
+            found.append(read(store, SavepointRecord, info.path, job=job))
+        except CheckpointInvalid as error:
+            damaged[info.path] = error
+    return tuple(found), damaged
 
 
 def _listing(

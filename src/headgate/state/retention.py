@@ -36,13 +36,11 @@ from headgate.core.ports import ObjectInfo, ObjectStore
 from headgate.state import layout
 from headgate.state.derive import SetAside
 from headgate.state.examine import Examiner
-from headgate.state.log import EpochLog, read_log, read_manifest
+from headgate.state.log import EpochLog, read_log, read_manifest, read_savepoints
 from headgate.state.protocol import is_fenced
 from headgate.state.records import (
     GenerationRecord,
     Manifest,
-    SavepointRecord,
-    read,
     read_if_present,
 )
 
@@ -222,7 +220,7 @@ def run_cleanup(
     if not survey.look(live_generation, keep_last):
         return survey.report([])
     failpoint("cleanup.before_delete")
-    deleted = _delete(store, survey.plan(now_ms - grace_ms).records)
+    deleted = _delete(store, survey.plan_records().records)
     failpoint("cleanup.middle")
     # The savepoints are read again, now that no new one can refer to a deleted record.
     plan = survey.plan(now_ms - grace_ms)
@@ -269,13 +267,20 @@ class _Survey:
         self._unreadable = [d for d in damaged if d.epoch >= self._first or d.epoch in self._also]
         return True
 
-    def plan(self, modified_until_ms: int) -> CleanupPlan:
+    def plan_records(self) -> CleanupPlan:
+        """Decide which epoch records go."""
+        records = [info for info in self._listing if layout.epoch_of(info.path) is not None]
+        return self.plan(0, records)
+
+    def plan(
+        self, modified_until_ms: int, listing: Sequence[ObjectInfo] | None = None
+    ) -> CleanupPlan:
         """Read the savepoints and decide."""
         savepoints, damaged = self._savepoints()
         self._unreadable.extend(d for d in damaged if d not in self._unreadable)
         kept = [*self._kept.values(), *savepoints]
         return plan_cleanup(
-            self._listing,
+            self._listing if listing is None else listing,
             log=self._log,
             newest=self._newest,
             first_kept=self._first,
@@ -314,20 +319,18 @@ class _Survey:
         return found, damaged
 
     def _savepoints(self) -> tuple[list[CheckpointFiles], list[SetAside]]:
+        readable, lost = read_savepoints(self._store, self._job)
+        # One that cannot be read may refer to any epoch.
+        damaged = [SetAside.because(self._newest.epoch, error) for error in lost.values()]
         found: list[CheckpointFiles] = []
-        damaged: list[SetAside] = []
-        for info in self._store.list(layout.SAVEPOINTS):
-            # One that cannot be read may refer to any epoch.
-            epoch = self._newest.epoch
+        for savepoint in readable:
+            known = self._kept.get(savepoint.checkpoint.epoch)
             try:
-                savepoint = read(self._store, SavepointRecord, info.path, job=self._job)
-                epoch = savepoint.checkpoint.epoch
-                known = self._kept.get(epoch)
                 if known is None or known.manifest.ref != savepoint.checkpoint:
                     known = self._read_files(read_manifest(self._store, savepoint))
                 found.append(known)
             except CheckpointInvalid as error:
-                damaged.append(SetAside.because(epoch, error))
+                damaged.append(SetAside.because(savepoint.checkpoint.epoch, error))
         return found, damaged
 
     def _files(self, epoch: Epoch) -> CheckpointFiles:

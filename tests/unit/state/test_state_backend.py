@@ -320,7 +320,9 @@ def test_a_savepoint_can_be_restored_after_its_record_is_gone() -> None:
     store, writer = job(3)
     ref = CheckpointRef(generation=writer.generation, epoch=Epoch(1))
     write_savepoint(store, JOB, "s", ref, now_ms=1)
+    store.put(layout.savepoint("damaged"), b"?")
     store.delete(layout.epoch_record(1))
+    store.delete(layout.committed_marker(1))
     found = prepare(store, at_epoch=1)
     assert found.checkpoint == ref
     assert found.next_epoch == 4
@@ -346,6 +348,8 @@ def test_a_destroyed_manifest_of_the_newest_epoch_is_refused(lost: bool) -> None
     assert (found.checkpoint.epoch, found.next_epoch) == (2, 4)
     assert replayed(found) == []
     assert [s.epoch for s in found.skipped] == [3]
+    # And the job goes on from there, the log after the destroyed epoch.
+    assert start(store, "b", prepared=found).checkpoint().epoch == 4
 
 
 def test_a_destroyed_manifest_between_damage_and_base_is_refused() -> None:

@@ -111,3 +111,16 @@ def test_a_record_under_the_wrong_name_is_inconsistent() -> None:
     with pytest.raises(CheckpointInvalid) as caught:
         read_epoch_record(store, JOB, Epoch(2))
     assert caught.value.code == "inconsistent"
+
+
+def test_a_checkpoint_finished_while_the_log_is_listed_does_not_look_lost() -> None:
+    store = DictStore()
+    writer = start(store, "a")
+    writer.checkpoint()
+
+    def finish() -> None:
+        writer.checkpoint()
+
+    log = read_log(FailingStore(store, 1, finish, after=False))
+    assert log.newest in log.epochs
+    assert log.pending() in ((), (2,))

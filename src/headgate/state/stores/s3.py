@@ -26,7 +26,9 @@ _OPTIONS = {
     "virtual_hosted_style": "virtual_hosted_style_request",
     "skip_signature": "skip_signature",
 }
-_REQUEST_TIMEOUT = timedelta(seconds=60)
+# A whole request may carry a run of 128 MiB over a slow line; silence is noticed much earlier.
+_REQUEST_TIMEOUT = timedelta(minutes=5)
+_READ_TIMEOUT = timedelta(seconds=30)
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 
 
@@ -51,7 +53,11 @@ class S3Store(ObstoreAdapter):
             # An endpoint written with http:// says that it is meant.
             endpoint.startswith("http://") and "allow_http" not in options
         )
-        client: dict[str, Any] = {"timeout": _REQUEST_TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
+        client: dict[str, Any] = {
+            "timeout": _REQUEST_TIMEOUT,
+            "read_timeout": _READ_TIMEOUT,
+            "connect_timeout": _CONNECT_TIMEOUT,
+        }
         if allow_http:
             client["allow_http"] = True
         with translated("open", f"s3://{bucket}"):
