@@ -1,0 +1,291 @@
+"""The controller's loop without threads: real rules, real storage, real job store, one thread.
+
+The worker is an object that answers messages at once. A crash can be put between any two lines of
+the loop: before or after a persist, before or after an action.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headgate.controller.actions import Action
+from headgate.controller.claimant import Claimant
+from headgate.controller.drive import Change, drive
+from headgate.controller.events import Event, TakenUp, Tick
+from headgate.controller.facts import JobFacts
+from headgate.controller.job_store import JobStore, Lease, LeaseLost
+from headgate.controller.limits import Limits
+from headgate.controller.perform import perform
+from headgate.controller.ports import JobPorts
+from headgate.controller.slots import SlotPool
+from headgate.controller.spec import JobSpec
+from headgate.controller.state import JobState, is_terminal, next_deadline
+from headgate.controller.states.created import Created
+from headgate.core.checkpoint import BatchCut, EpochCut, SinkCommit, SubtaskAck
+from headgate.core.ids import Generation, JobId, Subtask, WorkerId
+from headgate.core.messages import (
+    Barrier,
+    Commit,
+    ControllerMessage,
+    EpochCutDone,
+    Heartbeat,
+    Progress,
+    Register,
+    Restored,
+    RunSettings,
+    SinkPublished,
+    SourcesFinished,
+    Start,
+    Stop,
+    SubtaskAcked,
+    WorkerStopped,
+)
+from headgate.state.stores import job_store, open_store
+from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
+
+STEPS_MAX = 5_000
+ROWS_PER_BATCH = 7
+
+
+class Crash(Exception):
+    """The controller's process dies here."""
+
+
+@dataclass
+class Target:
+    """Where sinks publish. It outlives every process; a publish is idempotent by its epoch."""
+
+    epochs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    contradictions: int = 0
+
+    def publish(self, commit: SinkCommit) -> None:
+        assert isinstance(commit.commit, list)
+        start, end = commit.commit
+        assert isinstance(start, int)
+        assert isinstance(end, int)
+        if self.epochs.setdefault(commit.epoch, (start, end)) != (start, end):
+            self.contradictions += 1
+
+    def ranges(self) -> list[tuple[int, int]]:
+        return [r for _, r in sorted(self.epochs.items()) if r[0] != r[1]]
+
+
+@dataclass
+class InstantWorker:
+    """Counts rows; says nothing by itself except when it is asked to go on."""
+
+    generation: Generation
+    rows: int
+    target: Target
+    say: Callable[[Event], None]
+    position: int = 0
+    last_cut: int = 0
+    batches: int = 0
+    running: bool = False
+    reading: bool = True
+    told: bool = False
+
+    def hear(self, message: ControllerMessage) -> None:
+        match message:
+            case Start():
+                found = message.plan.globals.get(SOURCE, {}).get("position", 0)
+                assert isinstance(found, int)
+                self.position = self.last_cut = found
+                for commit in message.plan.pending_commits:
+                    self.target.publish(commit)
+                self.running, self.reading = True, True
+                self.say(Restored(generation=self.generation))
+            case Barrier():
+                self.reading = self.reading and not message.then_stop
+                self._acknowledge(message)
+            case Commit():
+                # It works while its output is being published.
+                self.go_on()
+                for commit in message.sinks:
+                    self.target.publish(commit)
+                    self.say(
+                        SinkPublished(
+                            generation=self.generation,
+                            epoch=message.epoch,
+                            operator=commit.operator,
+                        )
+                    )
+            case Stop():
+                self.running = False
+                self.say(WorkerStopped(generation=self.generation))
+
+    def go_on(self) -> None:
+        """Run one micro-batch, if it may."""
+        if not self.running:
+            return
+        if self.reading:
+            self.position = min(self.rows, self.position + ROWS_PER_BATCH)
+            self.batches += 1
+        progress = Progress(batches=self.batches, rows_in=self.position)
+        self.say(Heartbeat(generation=self.generation, progress=progress))
+        if self.reading and self.position == self.rows and not self.told:
+            self.told = True
+            self.say(SourcesFinished(generation=self.generation))
+
+    def _acknowledge(self, barrier: Barrier) -> None:
+        named = {"generation": barrier.generation, "epoch": barrier.epoch}
+        start, self.last_cut = self.last_cut, self.position
+        acks = [SubtaskAck(operator=SOURCE, subtask=Subtask(0), globals={"position": start})]
+        acks[0].globals["position"] = self.position
+        for subtask in range(self.parallelism):
+            commit = {"commit": [start, self.position]} if subtask == 0 else {}
+            acks.append(SubtaskAck(operator=SINK, subtask=Subtask(subtask), globals=commit))
+        for ack in acks:
+            self.say(SubtaskAcked(**named, attempt=barrier.attempt, ack=ack))  # type: ignore[arg-type]
+        batch = BatchCut(start={SOURCE: start}, end={SOURCE: self.position}, watermark=0, rows=1)
+        cut = EpochCut(batches=(batch,), watermark=0)
+        self.say(EpochCutDone(**named, attempt=barrier.attempt, cut=cut))  # type: ignore[arg-type]
+
+    parallelism: int = 2
+
+
+class Loop:
+    """One job from its creation to its end, driven in one thread."""
+
+    def __init__(self, folder: str, *, rows: int = 60, limits: Limits | None = None) -> None:
+        self.now = 1_000
+        self.rows = rows
+        self.target = Target()
+        self.store = JobStore(f"sqlite:///{folder}/jobs.db")
+        self.spec = JobSpec(
+            name="orders",
+            sql="SELECT 1",
+            state_url=f"memory://{uuid.uuid4().hex}",
+            parallelism=2,
+            limits=limits or Limits(checkpoint_interval_ms=50, backoff_initial_ms=10),
+        )
+        facts = JobFacts(job=JOB, limits=self.spec.limits, parallelism=2, entered_ms=self.now)
+        self.store.create_job(JOB, self.spec, Created(facts=facts), self.now)
+        self.workers: dict[Generation, InstantWorker] = {}
+        self.queue: deque[Event] = deque()
+        self.state: JobState = Created(facts=facts)
+        self.version = 1
+        self.lease: Lease | None = None
+        self.ports: JobPorts | None = None
+        # What the test wants to happen.
+        self.passed = 0
+        self.crash_at: int | None = None
+        self.crashes = 0
+        self.twice = False
+
+    # ---- what the ports do ----
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def start(self, job: JobId, generation: Generation, token: str) -> None:
+        if generation in self.workers:
+            return
+        worker = InstantWorker(generation, self.rows, self.target, self.queue.append)
+        worker.parallelism = self.state.facts.parallelism
+        self.workers[generation] = worker
+        self.queue.append(
+            Register(
+                job=job,
+                generation=generation,
+                worker=WorkerId("w"),
+                token=token,
+                pid=1,
+                host="h",
+            )
+        )
+
+    def send(self, job: JobId, generation: Generation, message: ControllerMessage) -> None:
+        worker = self.workers.get(generation)
+        if worker is not None:
+            worker.hear(message)
+
+    def kill(self, job: JobId, generation: Generation) -> None:
+        for old in [g for g in self.workers if g <= generation]:
+            self.workers[old].running = False
+            del self.workers[old]
+
+    # ---- the loop ----
+
+    def take_up(self) -> None:
+        lease = self.store.acquire_lease(
+            JOB, f"c{self.crashes}", now_ms=self.now, ttl_ms=1_000, is_dead=lambda holder: True
+        )
+        assert isinstance(lease, Lease)
+        stored = self.store.get_job(JOB)
+        assert stored is not None
+        claimant = Claimant(database=self.store.database, lease=lease.number, controller="c")
+        self.lease, self.state, self.version = lease, stored.state, stored.version
+        self.queue.clear()
+        self.ports = JobPorts(
+            job=JOB,
+            spec=lambda: self.spec,
+            claimant=claimant.text(),
+            open_store=lambda: job_store(open_store(self.spec.state_url), JOB),
+            compile=lambda: GRAPH,
+            graph=lambda: GRAPH,
+            fleet=self,
+            slots=SlotPool(None),
+            clock=self,
+            new_token=lambda: "t",
+            run_settings=lambda generation: RunSettings(state_url="x", scratch_dir="y"),
+        )
+        self.queue.append(TakenUp(claimant=claimant.text()))
+
+    def run(self, until: Callable[[Loop], bool] = lambda loop: is_terminal(loop.state)) -> None:
+        """Drive the job until the condition holds; crashes on the way are survived."""
+        if self.lease is None:
+            self.take_up()
+        for _ in range(STEPS_MAX):
+            if until(self):
+                return
+            try:
+                self._handle(self._next_event())
+            except Crash:
+                self.crashes += 1
+                # The workers are children of the process that died.
+                self.kill(JOB, Generation(10**6))
+                self.take_up()
+        raise AssertionError(f"no end in sight: {self.state.kind}, {self.state.facts}")
+
+    def _next_event(self) -> Event:
+        if not self.queue:
+            for worker in list(self.workers.values()):
+                worker.go_on()
+        if self.queue:
+            self.now += 1
+            return self.queue.popleft()
+        deadline_ms = next_deadline(self.state)
+        self.now = max(self.now + 1, deadline_ms if deadline_ms is not None else 0)
+        return Tick()
+
+    def _handle(self, event: Event) -> None:
+        # Time passes while workers work.
+        self.now += 5
+        driven = drive(self.state, event, self.now, self._persist)
+        self.state = driven.state
+        for action in driven.actions:
+            self._perform(action)
+
+    def _persist(self, change: Change) -> None:
+        assert self.lease is not None
+        self._pass()
+        saved = self.store.save(self.lease, self.version, change)
+        assert not isinstance(saved, LeaseLost)
+        self.version = saved.version
+        self._pass()
+
+    def _perform(self, action: Action) -> None:
+        assert self.ports is not None
+        self._pass()
+        for _ in range(2 if self.twice else 1):
+            self.queue.extend(perform(action, self.ports))
+        self._pass()
+
+    def _pass(self) -> None:
+        self.passed += 1
+        if self.passed == self.crash_at:
+            raise Crash
