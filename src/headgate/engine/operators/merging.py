@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.core.errors import UserError
+from headgate.engine.operators.batches import one_array
 from headgate.state.tables.equality import row_codes
 
 Ints = npt.NDArray[np.int64]
@@ -70,7 +71,7 @@ def merge_groups(rows: pa.Table, groups: Ints, merges: Mapping[str, str]) -> pa.
         columns = {name: merged[name] for name in plain}
     for name, how in merges.items():
         if how in _BITS:
-            columns[name] = _reduce_bits(_one_array(rows[name]), groups, how)
+            columns[name] = _reduce_bits(one_array(rows[name]), groups, how)
     return pa.table({name: columns[name] for name in merges})
 
 
@@ -141,7 +142,7 @@ def _merge_by_codes(
     rows: pa.Table, keys: Sequence[str], merges: Mapping[str, str], schema: pa.Schema
 ) -> pa.Table:
     if keys:
-        codes = row_codes([_one_array(rows[key]) for key in keys])
+        codes = row_codes([one_array(rows[key]) for key in keys])
         first, groups = first_rows(codes)
     else:
         first, groups = np.zeros(1, np.int64), np.zeros(rows.num_rows, np.int64)
@@ -186,9 +187,3 @@ def _reduce_bits(column: pa.Array, groups: Ints, how: str) -> pa.Array:
     reduced = operation.reduceat(values[order], starts)
     known = np.logical_or.reduceat(valid[order], starts)
     return pa.array(reduced, type=column.type, mask=~known)
-
-
-def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column

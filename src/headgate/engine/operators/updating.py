@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.core.checkpoint import WATERMARK_MAX, WATERMARK_MIN
+from headgate.engine.operators.batches import one_array, only_batch
 from headgate.engine.operators.merging import merge_pair
 from headgate.engine.operators.subtask import Subtask
 from headgate.state.tables import KeyedTable
-from headgate.state.tables.rows import HASH, TIME, conform, hash_order, hashes, is_sorted
+from headgate.state.tables.rows import HASH, TIME
 
 TABLE = "keys"
 ROWS = "_rows"
@@ -39,18 +40,6 @@ def expiry_horizon(watermark: int, ttl_us: int) -> int | None:
         return None
     step = max(1, ttl_us // EXPIRY_STEPS)
     return (watermark - ttl_us) // step * step
-
-
-def only_batch(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return all rows of the subtask as one record batch in the order of their hash."""
-    rows = conform(pa.Table.from_batches(list(batches), schema=schema), schema)
-    found = hashes(rows)
-    # Sorted once here, it needs no sorting in the search, in the state, and in what is written.
-    return rows if is_sorted(found) else rows.take(pa.array(hash_order(found)))
-
-
-def one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass

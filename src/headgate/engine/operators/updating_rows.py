@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.engine.operators.batches import one_array, only_batch
 from headgate.engine.operators.merging import first_rows, merge_groups, merge_pair
 from headgate.engine.operators.subtask import Subtask
-from headgate.engine.operators.updating import expiry_horizon, one_array, only_batch
+from headgate.engine.operators.updating import expiry_horizon
 from headgate.state.tables import KeyedTable, MultiTable
 from headgate.state.tables.equality import pair_codes, row_codes
 from headgate.state.tables.rows import HASH, TIME
