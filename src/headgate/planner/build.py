@@ -24,6 +24,7 @@ from headgate.core.graph import (
     WindowAggregateSpec,
 )
 from headgate.core.model import JsonValue
+from headgate.planner.catalog import ConnectorTable
 from headgate.planner.ids import OperatorIds
 from headgate.planner.lower.draft import (
     AggregateDraft,
@@ -187,7 +188,7 @@ def _lookup(draft: LookupDraft) -> LookupJoinSpec:
         table=table.name,
         connector=table.connector,
         options=_options(table.options),
-        columns=table.columns,
+        columns=_declared(table),
         primary_key=table.primary_key,
         keys=tuple(spark_text(e) for e in draft.keys),
         join="left" if draft.join == "left" else "inner",
@@ -197,14 +198,18 @@ def _lookup(draft: LookupDraft) -> LookupJoinSpec:
 
 def _sink(draft: SinkDraft) -> SinkSpec:
     table = draft.table
-    declared = {c.name: c for c in table.columns}
-    declared |= {c.name: c for c, _ in table.metadata}
-    columns: tuple[Column, ...] = tuple(declared[n] for n in table.order)
     return SinkSpec(
         table=table.name,
         connector=table.connector,
         options=_options(table.options),
-        columns=columns,
+        columns=_declared(table),
         primary_key=table.primary_key,
         updating=draft.updating,
     )
+
+
+def _declared(table: ConnectorTable) -> tuple[Column, ...]:
+    """Return the columns in the order of their declaration, those from metadata among them."""
+    columns = {c.name: c for c in table.columns}
+    columns |= {c.name: c for c, _ in table.metadata}
+    return tuple(columns[n] for n in table.order if n in columns)

@@ -48,10 +48,6 @@ def _placed(node: exp.Expr | None, token: Token) -> exp.Expr | None:
     return node
 
 
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
-
 class HeadgateParser(PostgresParser):
     """Parser of the statements that differ from Postgres."""
 
@@ -76,9 +72,11 @@ class HeadgateParser(PostgresParser):
     FUNC_TOKENS: ClassVar = {*PostgresParser.FUNC_TOKENS, TokenType.SESSION}
     JSON_OPERATORS: ClassVar = {
         **PostgresParser.JSON_OPERATORS,
-        TokenType.ARROW: lambda self, this, path: _call("json_get", this, path),
-        TokenType.DARROW: lambda self, this, path: _call("json_as_text", this, path),
-        TokenType.PLACEHOLDER: lambda self, this, path: _call("json_contains", this, path),
+        TokenType.ARROW: lambda self, this, path: self._json_call("json_get", this, path),
+        TokenType.DARROW: lambda self, this, path: self._json_call("json_as_text", this, path),
+        TokenType.PLACEHOLDER: lambda self, this, path: self._json_call(
+            "json_contains", this, path
+        ),
     }
     STATEMENT_PARSERS: ClassVar = {
         **PostgresParser.STATEMENT_PARSERS,
@@ -93,6 +91,11 @@ class HeadgateParser(PostgresParser):
     def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
         token = self._curr
         return _placed(super()._parse_select(*args, **options), token)
+
+    def _json_call(self, name: str, this: exp.Expr | None, path: exp.Expr | None) -> exp.Expr:
+        if this is None or path is None:
+            self.raise_error("Expected a value on both sides of the JSON operator")
+        return self.expression(exp.Anonymous(this=name, expressions=[this, path]))
 
     def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
         name = self._tokens[self._index - 2].text.lower() if self._index >= 2 else ""

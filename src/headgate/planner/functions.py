@@ -52,7 +52,7 @@ _VOLATILE = (
 )
 
 
-def function_name(node: exp.Expr) -> str:
+def function_name(node: exp.Expr | None) -> str:
     """Return the lower-case name of a function call that sqlglot does not know."""
     return str(node.name).lower() if isinstance(node, exp.Anonymous) else ""
 

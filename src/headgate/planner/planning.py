@@ -27,6 +27,15 @@ def plan_pipeline(
     sql: str, *, find_connector: FindConnector, udf_source: str | None, preview: bool
 ) -> PipelineGraph:
     """Plan the pipeline of a text."""
+    try:
+        return _plan(sql, find_connector, udf_source, preview)
+    except RecursionError as error:
+        raise SqlError("this SQL is nested too deeply", line=1, column=1) from error
+
+
+def _plan(
+    sql: str, find_connector: FindConnector, udf_source: str | None, preview: bool
+) -> PipelineGraph:
     udfs = read_udfs(udf_source) if udf_source is not None else ()
     context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
     for statement in parse_statements(sql):

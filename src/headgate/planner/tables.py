@@ -19,6 +19,7 @@ from headgate.planner.catalog import (
 )
 from headgate.planner.connectors import Connector, FindConnector
 from headgate.planner.errors import SqlError, error_at
+from headgate.planner.functions import function_name
 from headgate.planner.options import Options
 from headgate.planner.statements import CreateTable, TableColumn, TablePrimaryKey, Watermark
 from headgate.planner.types import spark_type
@@ -122,6 +123,7 @@ def _declare(node: TableColumn, elements: _Elements) -> None:
     if name.lower() in elements.nodes:
         raise error_at(node.this, f"column '{name}' is declared twice")
     elements.nodes[name.lower()] = node
+    _metadata_call(node)
     column = Column(name=name, type=_column_type(node), nullable=not node.args.get("not_null"))
     if node.args.get("primary_key"):
         elements.primary_key.append(name)
@@ -131,6 +133,17 @@ def _declare(node: TableColumn, elements: _Elements) -> None:
         elements.metadata.append((column, node.args["metadata"].name))
     else:
         elements.columns.append(column)
+
+
+def _metadata_call(node: TableColumn) -> None:
+    """`GENERATED ALWAYS AS (metadata('key'))` is the longer way to write METADATA FROM 'key'."""
+    call = node.args.get("generated")
+    if function_name(call) == "metadata" and len(call.expressions) == 1:
+        key = call.expressions[0]
+        if not isinstance(key, exp.Literal) or not key.is_string:
+            raise error_at(call, "metadata() takes the key as a string")
+        node.set("generated", None)
+        node.set("metadata", key)
 
 
 def _column_type(node: TableColumn) -> str:

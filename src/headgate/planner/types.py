@@ -90,3 +90,37 @@ def _decimal(data_type: exp.DataType) -> str:
     if not 1 <= precision <= 38 or scale > precision:
         raise error_at(data_type, f"decimal({precision},{scale}): precision is 1 to 38, scale less")
     return f"decimal({precision},{scale})"
+
+
+def field_type(outer: str, name: str) -> str | None:
+    """Return the type of a struct's field; None where the type is no struct or lacks the field."""
+    if not outer.startswith("struct<"):
+        return None
+    for part in _split(outer[len("struct<") : -1]):
+        field, _, kind = part.partition(":")
+        if field.strip("`").lower() == name.lower():
+            return kind
+    return None
+
+
+def element_type(outer: str) -> str | None:
+    """Return the type of an array's elements or of a map's values."""
+    if outer.startswith("array<"):
+        return outer[len("array<") : -1]
+    if outer.startswith("map<"):
+        return _split(outer[len("map<") : -1])[1]
+    return None
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are not inside a nested type."""
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        if character in "<(":
+            depth += 1
+        elif character in ">)":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]

@@ -7,7 +7,7 @@ from sqlglot import exp
 from headgate.core.graph import Hop, Session, Tumble, Window
 from headgate.planner.errors import error_at
 from headgate.planner.functions import TIME_WINDOWS, function_name
-from headgate.planner.intervals import format_us, interval_us
+from headgate.planner.intervals import format_title, format_us, interval_us
 
 
 def is_time_window(node: exp.Expr) -> bool:
@@ -43,10 +43,10 @@ def time_window(call: exp.Expr) -> Window:
 def window_title(window: Window) -> str:
     """Write a window for people: `hop(60s, 300s)`."""
     if isinstance(window, Hop):
-        return f"hop({format_us(window.slide_us)}, {format_us(window.width_us)})"
+        return f"hop({format_title(window.slide_us)}, {format_title(window.width_us)})"
     if isinstance(window, Session):
-        return f"session({format_us(window.gap_us)})"
-    return f"tumble({format_us(window.width_us)})"
+        return f"session({format_title(window.gap_us)})"
+    return f"tumble({format_title(window.width_us)})"
 
 
 def window_width_us(window: Window) -> int | None:

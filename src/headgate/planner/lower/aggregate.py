@@ -318,6 +318,9 @@ def _state(
     if all(split is not None for split in splits.values()):
         for text, split in splits.items():
             assert split is not None
+            if grouping.window is None and _counts_rows(calls[text]):
+                outputs[names[text]] = column("_rows")
+                continue
             partials |= split.partials
             outputs[names[text]] = split.output
         return dict(sorted(partials.items())), {}, outputs
@@ -326,6 +329,10 @@ def _state(
         outputs[names[text]] = _over_rows(call, rows, udafs)
     # An updating aggregate counts its rows by the rows it keeps.
     return {}, dict(sorted(rows.items())), outputs
+
+
+def _counts_rows(call: exp.Expr) -> bool:
+    return isinstance(call, exp.Count) and isinstance(call.this, exp.Star | exp.Literal)
 
 
 def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:

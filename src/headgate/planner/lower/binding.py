@@ -66,6 +66,8 @@ class Binder:
             raise error_at(node, "* is not allowed in this context")
         if isinstance(node, exp.Explode | exp.Posexplode | exp.Inline) and not self.unnest:
             raise error_at(node, "unnest is only supported in SELECT statements")
+        if isinstance(node, exp.Count) and node.this is None:
+            raise error_at(node, "count needs an argument: write count(*)")
         if isinstance(node, exp.Window) and not self.over:
             raise error_at(node, "OVER is only allowed in the SELECT list")
         if (

@@ -94,13 +94,15 @@ def _mergeable(argument: exp.Expr, merge: Merge, types: Mapping[str, str | None]
         return True
     kind = infer_type(argument, types)
     if kind is None:
-        return False
+        # Arithmetic gives a number or a time, whichever it is.
+        inner = argument.this if isinstance(argument, exp.Paren) else argument
+        return isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod)
     simple = INTEGRAL | FLOATING | {"string", "date", "timestamp", "boolean"}
     return kind in simple or kind.startswith("decimal")
 
 
 def _count(call: exp.Count, condition: exp.Expr | None, updating: bool) -> Split | None:
-    if isinstance(call.this, exp.Distinct) or call.expressions:
+    if isinstance(call.this, exp.Distinct | None) or call.expressions:
         return None
     if not updating:
         argument = call.this.copy()
