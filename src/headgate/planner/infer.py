@@ -19,17 +19,17 @@ base64 btrim chr concat_ws date_format format_number format_string from_unixtime
 initcap lcase left lower lpad ltrim md5 regexp_extract regexp_replace repeat replace right rpad
 rtrim sha1 sha2 split_part substr substring substring_index to_json translate trim ucase upper uuid
 """
+_INT_WORDS = """
+cardinality char_length character_length day dayofweek dayofyear hour instr length locate minute
+month size year
+"""
 _FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(_STRING_WORDS.split(), "string"),
     **dict.fromkeys(
         ["date_trunc", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "to_timestamp"],
         "timestamp",
     ),
-    **dict.fromkeys(
-        ["length", "char_length", "character_length", "cardinality", "size", "hour", "minute"],
-        "int",
-    ),
-    **dict.fromkeys(["day", "month", "year", "dayofweek", "dayofyear", "instr", "locate"], "int"),
+    **dict.fromkeys(_INT_WORDS.split(), "int"),
     **dict.fromkeys(["unix_micros", "unix_millis", "unix_seconds", "xxhash64"], "bigint"),
     **dict.fromkeys(["sqrt", "ln", "log", "log2", "log10", "exp", "power", "pow"], "double"),
     **dict.fromkeys(["array_contains", "startswith", "endswith", "contains"], "boolean"),

@@ -138,7 +138,7 @@ def _declare(node: TableColumn, elements: _Elements) -> None:
 def _metadata_call(node: TableColumn) -> None:
     """`GENERATED ALWAYS AS (metadata('key'))` is the longer way to write METADATA FROM 'key'."""
     call = node.args.get("generated")
-    if function_name(call) == "metadata" and len(call.expressions) == 1:
+    if call is not None and function_name(call) == "metadata" and len(call.expressions) == 1:
         key = call.expressions[0]
         if not isinstance(key, exp.Literal) or not key.is_string:
             raise error_at(call, "metadata() takes the key as a string")

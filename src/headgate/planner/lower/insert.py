@@ -9,7 +9,7 @@ from sqlglot import exp
 from headgate.planner.catalog import ConnectorTable, MemoryTable
 from headgate.planner.errors import error_at
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import SinkDraft
+from headgate.planner.lower.draft import SinkDraft, SourceDraft
 from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.relation import Field, Relation, computed, unique_names
 
@@ -131,10 +131,17 @@ def _cast_by_position(
     fields = []
     for source, (column_name, kind) in zip(relation.fields, declared, strict=True):
         expr = source.expr
-        if relation.type_of(expr) != kind:
+        if _certain_type(relation, expr) != kind:
             expr = exp.Cast(this=expr.copy(), to=exp.DataType.build(kind, dialect="spark"))
         fields.append(Field(name=column_name, expr=expr, is_window=source.is_window))
     return replace(relation, fields=tuple(fields))
+
+
+def _certain_type(relation: Relation, expr: exp.Expr) -> str | None:
+    """Return the type where it was declared; a guess is not enough to leave out a cast."""
+    if isinstance(expr, exp.Column) and isinstance(relation.draft, SourceDraft):
+        return relation.draft.types.get(expr.name)
+    return relation.type_of(expr) if isinstance(expr, exp.Cast) else None
 
 
 def _by_name(
