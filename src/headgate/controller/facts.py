@@ -86,6 +86,8 @@ class JobFacts:
     generation: Generation = NO_GENERATION
     # How it claimed: names the database and the lease, see `claimant.py`.
     claimant: str = ""
+    # A person restarted the job although another controller had taken it over: claim it back.
+    takes_over: bool = False
     # Raised on every change of state: results of actions of an earlier turn are out of date.
     turn: int = 0
     entered_ms: int = 0

@@ -25,14 +25,12 @@ from headgate.controller.events import (
 from headgate.controller.facts import Lineage
 from headgate.controller.ports import JobPorts
 from headgate.controller.timed_deletes import TimedDeletes, TimeSpent
-from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
+from headgate.core.checkpoint import CheckpointRef, LoadingPlan
 from headgate.core.errors import (
     CheckpointInvalid,
-    HeadgateError,
     InternalError,
     ObjectExists,
     RetryHint,
-    StorageError,
     UserError,
 )
 from headgate.core.failpoints import failpoint
@@ -57,7 +55,7 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
     store, graph = ports.open_store(), ports.graph()
     newest = _newest(store, ports)
     if newest is not None and newest.generation < action.ignore_before:
-        return _prepare_from_scratch(action, ports, store, graph, newest)
+        return _prepare_from_scratch(action, ports, store, graph)
     state = backend.StateBackend(store, ports.job)
     began_ms = ports.clock.now_ms()
     state.identify_checkpoint()
@@ -82,7 +80,7 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
         plan=plan,
         lineage=lineage,
         fingerprint=graph.fingerprint(),
-        skipped=tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped),
+        skipped=_skipped(found),
         identify_ms=float(identified_ms - began_ms),
         prepare_ms=float(ports.clock.now_ms() - identified_ms),
     )
@@ -105,32 +103,33 @@ def _prepare_from_scratch(
     ports: JobPorts,
     store: ObjectStore,
     graph: PipelineGraph,
-    newest: CheckpointRef,
 ) -> LoadPrepared:
     """Start from nothing, although there are checkpoints.
 
     Epochs go on after the newest record, because sinks recognise a repeated publish by its epoch;
     what is recorded and not yet published is published first, where it can still be read.
     """
-    pending: tuple[SinkCommit, ...] = ()
-    skipped: tuple[SkippedCheckpoint, ...] = ()
-    try:
-        found = _load(action, ports, backend.StateBackend(store, ports.job), graph)
-        if isinstance(found, backend.LoadPrepared):
-            pending = found.plan.pending_commits
-    except HeadgateError as error:
-        if isinstance(error, StorageError):
-            raise
-        # The state is unusable, which is why it is being ignored; that is kept in the history.
-        skipped = (SkippedCheckpoint(epoch=newest.epoch, reason=error.message),)
-    plan = LoadingPlan(job=ports.job, parallelism=action.parallelism, pending_commits=pending)
+    state = backend.StateBackend(store, ports.job)
+    found = state.prepare_fresh_start(verify_checksums=action.verify_checksums)
+    sinks = {sink.id for sink in graph.sinks()}
+    plan = LoadingPlan(
+        job=ports.job,
+        parallelism=action.parallelism,
+        pending_commits=tuple(c for c in found.pending_commits if c.operator in sinks),
+    )
     return LoadPrepared(
         turn=action.turn,
         plan=plan,
-        lineage=Lineage(previous=newest),
-        skipped=skipped,
+        lineage=Lineage(previous=found.newest),
+        skipped=_skipped(found),
         fingerprint=graph.fingerprint(),
     )
+
+
+def _skipped(
+    found: backend.LoadPrepared | backend.NoCheckpoint,
+) -> tuple[SkippedCheckpoint, ...]:
+    return tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped)
 
 
 def _newest(store: ObjectStore, ports: JobPorts) -> CheckpointRef | None:

@@ -43,7 +43,13 @@ from headgate.core.ports import ObjectStore
 from headgate.state.derive import SetAside
 from headgate.state.examine import Damaged, Examiner, Intact
 from headgate.state.loading import plan_subtasks
-from headgate.state.log import EpochLog, read_epoch_record, read_log, read_manifest
+from headgate.state.log import (
+    EpochLog,
+    list_savepoints,
+    read_epoch_record,
+    read_log,
+    read_manifest,
+)
 from headgate.state.records import Manifest, OperatorCheckpointMetadata
 
 
@@ -139,10 +145,10 @@ class StateBackend:
         failpoint("recovery.after_prepare")
         return prepared
 
-    def prepare_fresh_start(self) -> NoCheckpoint:
+    def prepare_fresh_start(self, *, verify_checksums: bool = False) -> NoCheckpoint:
         """Return how a job starts that is to ignore its state: numbers go on, output is kept."""
         preparation = _Preparation(
-            examiner=Examiner(self._store, self._job),
+            examiner=Examiner(self._store, self._job, verify_checksums=verify_checksums),
             log=read_log(self._store),
             allow_skip_published=True,
         )
@@ -170,7 +176,7 @@ class _Preparation:
             if at_epoch is not None:
                 raise CheckpointInvalid(f"there is no epoch {at_epoch}", code="missing")
             return NoCheckpoint()
-        base = self._choose(newest) if at_epoch is None else _Base(checkpoint=at_epoch, replays=())
+        base = self._choose(newest) if at_epoch is None else self._rewind(at_epoch)
         commits = self._pending_commits()
         if base is None:
             return self.fresh_start()
@@ -214,6 +220,16 @@ class _Preparation:
         )
 
     # ---- choosing ----
+
+    def _rewind(self, epoch: Epoch) -> _Base:
+        """Return the state of one epoch that is still kept."""
+        savepoints = list_savepoints(self._examiner.store, self._examiner.job)
+        kept = {*self._log.epochs, *(s.checkpoint.epoch for s in savepoints)}
+        if epoch not in kept and epoch != self._log.newest:
+            raise CheckpointInvalid(
+                f"there is no checkpoint of epoch {epoch}; kept are {sorted(kept)}", code="missing"
+            )
+        return _Base(checkpoint=epoch, replays=())
 
     def _choose(self, newest: Epoch) -> _Base | None:
         """Return how to get the state after the newest record, or after an older one if allowed."""

@@ -57,7 +57,9 @@ def enter_failed(facts: JobFacts, error: ErrorInfo, now_ms: int) -> Step[Failed]
 def step_failed(state: Failed, event: Event, now_ms: int) -> Step[Failed | Restarting]:
     match event:
         case RestartRequested(mode=mode):
-            return restarting.enter_restarting_by_kill(state.facts, mode, now_ms)
+            # Whoever restarts a job that was given up to another controller wants it here.
+            facts = replace(state.facts, takes_over=state.error.code == "superseded")
+            return restarting.enter_restarting_by_kill(facts, mode, now_ms)
         case RescaleRequested(parallelism=parallelism):
             # It takes effect when the job is started again.
             return Step(replace(state, facts=replace(state.facts, parallelism=parallelism)))

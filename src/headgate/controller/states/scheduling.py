@@ -35,7 +35,7 @@ from headgate.controller.events import (
     WorkersKilled,
     WorkerStarted,
 )
-from headgate.controller.facts import JobFacts, OperatorNeed
+from headgate.controller.facts import NO_GENERATION, JobFacts, OperatorNeed
 from headgate.controller.live import begin_live, exited_error
 from headgate.controller.outcome import Step, moved, refusal
 from headgate.controller.recovery_clock import load_prepared, worker_registered, worker_restored
@@ -148,7 +148,7 @@ def step_scheduling(
             claiming = replace(state, phase="claiming", phase_since_ms=now_ms, waiting="")
             claim = ClaimGeneration(
                 turn=facts.turn,
-                known=facts.generation,
+                known=NO_GENERATION if facts.takes_over else facts.generation,
                 base=state.prepared.plan.checkpoint,
                 parallelism=facts.parallelism,
             )
@@ -159,7 +159,7 @@ def step_scheduling(
         case GenerationClaimed(generation=generation) if state.phase == "claiming":
             claimed = replace(
                 state,
-                facts=replace(facts, generation=generation),
+                facts=replace(facts, generation=generation, takes_over=False),
                 phase="starting",
                 phase_since_ms=now_ms,
                 last_heard_ms=None,
