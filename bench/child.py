@@ -83,7 +83,12 @@ def parse(description: str | None) -> Task:
 
 def report(task: Task, result: RunResult, load_before: float) -> None:
     """Write the result, and one line for whoever watches."""
-    loaded = replace(result, load_before=load_before, load_after=machine.load_average())
+    loaded = replace(
+        result,
+        facts={**result.facts, "query": task.query},
+        load_before=load_before,
+        load_after=machine.load_average(),
+    )
     loaded.save(task.result)
     steady = result.steady
     rates = f"{result.overall:,.0f} rows/s" + (f", steady {steady:,.0f}" if steady else "")
