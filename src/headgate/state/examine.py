@@ -62,6 +62,7 @@ class Examiner:
     relocated: dict[Epoch, CheckpointInvalid] = field(default_factory=dict)
     _manifests: dict[Epoch, Manifest | CheckpointInvalid] = field(default_factory=dict)
     _verdicts: dict[Epoch, Intact | Damaged] = field(default_factory=dict)
+    _links: dict[OperatorLink, OperatorCheckpointMetadata] = field(default_factory=dict)
 
     def manifest(self, epoch: Epoch) -> Manifest:
         """Return the manifest that counts for the epoch; raise `CheckpointInvalid` otherwise."""
@@ -119,7 +120,9 @@ class Examiner:
         try:
             record = read_epoch_record(self.store, self.job, epoch)
         except CheckpointInvalid as error:
-            found = self._savepoint_manifest(epoch) or self._sole_manifest(epoch)
+            found = self._savepoint_manifest(epoch)
+            if found is None:
+                found = self._sole_manifest(epoch, lost=error.code == "missing")
             if found is None:
                 raise
             self.relocated[epoch] = error
@@ -133,14 +136,17 @@ class Examiner:
                 return read_manifest(self.store, savepoint)
         return None
 
-    def _sole_manifest(self, epoch: Epoch) -> Manifest | None:
-        """Find the manifest of an epoch whose record is damaged, or lost but committed.
+    def _sole_manifest(self, epoch: Epoch, *, lost: bool) -> Manifest | None:
+        """Find the manifest of an epoch whose record is damaged or lost.
 
-        There was a record, so the manifest it named was complete. If the epoch has just one
+        If there was a record, the manifest it named was complete. So if the epoch has just one
         manifest (of the generation that the committed marker or the next record names, where
         they can be read), that is it. With several, any choice could be wrong: there is none.
         """
         generation = self._witness(epoch)
+        if lost and generation is None:
+            # Nothing says that there ever was a record.
+            return None
         found: list[EpochRecord] = []
         for info in self.store.list(layout.GENERATIONS):
             where = layout.checkpoint_of(info.path)
@@ -184,6 +190,11 @@ class Examiner:
         return Intact(manifest, metadata)
 
     def _metadata(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
+        if link not in self._links:
+            self._links[link] = self._read_metadata(manifest, link)
+        return self._links[link]
+
+    def _read_metadata(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
         found = read_linked(
             self.store,
             OperatorCheckpointMetadata,

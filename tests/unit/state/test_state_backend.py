@@ -433,6 +433,34 @@ def test_a_lost_record_of_a_committed_epoch_is_bridged() -> None:
     assert start(store, "b", prepared=found).checkpoint().epoch == 4
 
 
+def test_an_unclaimed_checkpoint_is_never_restored() -> None:
+    store, writer = job(2)
+    writer.record(writer.facts())
+    store.delete(layout.epoch_record(3))
+    assert layout.manifest(1, 3, 1) in store.objects
+    with pytest.raises(CheckpointInvalid) as caught:
+        prepare(store, at_epoch=3)
+    assert caught.value.code == "missing"
+    assert prepare(store).next_epoch == 3
+
+
+def test_a_checkpoint_that_retention_has_begun_to_delete_is_not_restored() -> None:
+    store, _ = job(4)
+    store.delete(layout.epoch_record(1))
+    with pytest.raises(CheckpointInvalid) as caught:
+        prepare(store, at_epoch=1)
+    assert caught.value.code == "missing"
+
+
+def test_a_record_lost_in_the_middle_is_bridged_when_its_cut_is_needed() -> None:
+    store, _ = job(5)
+    store.delete(run(4))
+    store.delete(layout.epoch_record(4))
+    found = prepare(store)
+    assert found.checkpoint is not None
+    assert (found.checkpoint.epoch, replayed(found)) == (3, [4, 5])
+
+
 def test_a_damaged_record_with_two_possible_manifests_is_refused() -> None:
     store, writer = job(2)
     facts = writer.facts(attempt=2)
