@@ -2,90 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 
 import pytest
+from recovery_world import job, metadata, pending, prepare, replayed, run, staged
 from state_world import (
     JOB,
     SINK,
     SOURCE,
     WINDOW,
     DictStore,
-    Writer,
     make_cut,
     make_graph,
     start,
 )
 
 from headgate.core.checkpoint import CheckpointRef
-from headgate.core.errors import CheckpointInvalid, StorageError, UserError
-from headgate.core.graph import PipelineGraph
+from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch, Generation
 from headgate.state import layout
 from headgate.state.backend import (
-    LoadPrepared,
     NoCheckpoint,
     StateBackend,
     UnrecoverableEpoch,
 )
-from headgate.state.examine import Damaged, Examiner
 from headgate.state.protocol import write_committed, write_savepoint
-
-
-def prepare(
-    store: DictStore,
-    *,
-    parallelism: int = 2,
-    graph: PipelineGraph | None = None,
-    allow_drop_state: frozenset[str] = frozenset(),
-    at_epoch: int | None = None,
-    verify_checksums: bool = False,
-    allow_skip_published: bool = False,
-) -> LoadPrepared:
-    """Prepare, and check that it changed nothing."""
-    before = dict(store.objects)
-    found = StateBackend(store, JOB).prepare_checkpoint_load(
-        parallelism=parallelism,
-        graph=graph or make_graph(),
-        allow_drop_state=allow_drop_state,
-        at_epoch=None if at_epoch is None else Epoch(at_epoch),
-        verify_checksums=verify_checksums,
-        allow_skip_published=allow_skip_published,
-    )
-    assert store.objects == before
-    assert isinstance(found, LoadPrepared)
-    return found
-
-
-def job(epochs: int, *, commit_last: bool = True) -> tuple[DictStore, Writer]:
-    store = DictStore()
-    writer = start(store, "a")
-    for number in range(1, epochs + 1):
-        writer.checkpoint(commit=commit_last or number < epochs)
-    return store, writer
-
-
-def replayed(found: LoadPrepared) -> list[int]:
-    return [replay.epoch for replay in found.plan.replays]
-
-
-def pending(found: LoadPrepared) -> list[int]:
-    return [commit.epoch for commit in found.plan.pending_commits]
-
-
-def metadata(epoch: int, operator: str = WINDOW) -> str:
-    return layout.operator_metadata(1, epoch, 1, operator)
-
-
-def run(epoch: int, subtask: int = 0) -> str:
-    return layout.run(1, WINDOW, "w", epoch, subtask, "a1")
-
-
-def staged(epoch: int) -> str:
-    return layout.staging_folder(1, SINK, epoch) + "0-1.json"
-
 
 # ---- the usual ----
 
@@ -228,6 +169,7 @@ def test_all_checkpoints_damaged_but_all_cuts_readable_rebuilds_from_nothing() -
     assert found.plan.checkpoint is None
     assert found.plan.cut is None
     assert replayed(found) == [1, 2, 3]
+    assert found.plan.globals == {SINK: {"commit": "commit 3", "state": 3}}
     assert found.next_epoch == 4
 
 
@@ -394,203 +336,3 @@ def test_nothing_left_at_all_is_refused_unless_allowed() -> None:
     assert isinstance(found, NoCheckpoint)
     assert found.next_epoch == 3
     assert [s.epoch for s in found.skipped] == [2, 1]
-
-
-# ---- a damaged epoch record ----
-
-RECORD_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "truncated": lambda data: data[: len(data) // 2],
-    "corrupt": lambda data: b"\x00" * len(data),
-    "future": lambda data: data.replace(b'"version":1', b'"version":9'),
-    "foreign": lambda data: data.replace(b"job_1", b"job_2"),
-    "other epoch": lambda data: data.replace(b'"epoch":3', b'"epoch":4'),
-    "other manifest": lambda data: data.replace(b"0000003-001", b"0000002-001"),
-}
-
-
-@pytest.mark.parametrize("kind", RECORD_DAMAGE)
-@pytest.mark.parametrize("committed", [True, False])
-def test_a_damaged_record_is_bridged_by_its_only_manifest(kind: str, committed: bool) -> None:
-    store, writer = job(3, commit_last=committed)
-    path = layout.epoch_record(3)
-    store.objects[path] = RECORD_DAMAGE[kind](store.objects[path])
-    found = prepare(store)
-    assert found.checkpoint == writer.parent
-    assert [s.epoch for s in found.relocated] == [3]
-    assert pending(found) == ([] if committed else [3])
-    assert found.newest == writer.parent
-    # And the job goes on from there.
-    after = start(store, "b", prepared=found)
-    assert after.checkpoint().epoch == 4
-
-
-def test_a_lost_record_of_a_committed_epoch_is_bridged() -> None:
-    store, writer = job(3)
-    store.delete(layout.epoch_record(3))
-    found = prepare(store)
-    assert found.checkpoint == writer.parent
-    assert found.next_epoch == 4
-    assert start(store, "b", prepared=found).checkpoint().epoch == 4
-
-
-def test_an_unclaimed_checkpoint_is_never_restored() -> None:
-    store, writer = job(2)
-    writer.record(writer.facts())
-    store.delete(layout.epoch_record(3))
-    assert layout.manifest(1, 3, 1) in store.objects
-    with pytest.raises(CheckpointInvalid) as caught:
-        prepare(store, at_epoch=3)
-    assert caught.value.code == "missing"
-    assert prepare(store).next_epoch == 3
-
-
-def test_a_checkpoint_that_retention_has_begun_to_delete_is_not_restored() -> None:
-    store, _ = job(4)
-    store.delete(layout.epoch_record(1))
-    with pytest.raises(CheckpointInvalid) as caught:
-        prepare(store, at_epoch=1)
-    assert caught.value.code == "missing"
-
-
-def test_a_record_lost_in_the_middle_is_bridged_when_its_cut_is_needed() -> None:
-    store, _ = job(5)
-    store.delete(run(4))
-    store.delete(layout.epoch_record(4))
-    found = prepare(store)
-    assert found.checkpoint is not None
-    assert (found.checkpoint.epoch, replayed(found)) == (3, [4, 5])
-
-
-def test_a_damaged_record_with_two_possible_manifests_is_refused() -> None:
-    store, writer = job(2)
-    facts = writer.facts(attempt=2)
-    writer.record(writer.facts(attempt=1))
-    manifest = store.objects[layout.manifest(1, 3, 1)]
-    store.objects[layout.manifest(1, 3, 2)] = manifest.replace(b'"attempt":1', b'"attempt":2')
-    assert facts.epoch == 3
-    store.objects[layout.epoch_record(3)] = b"?"
-    with pytest.raises(UnrecoverableEpoch, match="epoch 3"):
-        prepare(store)
-
-
-def test_the_marker_tells_which_generations_manifest_counted() -> None:
-    store, old = job(2)
-    zombie = old.facts()
-    new = start(store, "b")
-    new.checkpoint()
-    old.record(zombie)
-    # The zombie's manifest of epoch 3 was written, its record was refused.
-    store.objects[layout.manifest(1, 3, 1)] = store.objects[layout.manifest(2, 3, 1)].replace(
-        b'"generation":2,"epoch":3', b'"generation":1,"epoch":3'
-    )
-    store.objects[layout.epoch_record(3)] = b"?"
-    found = prepare(store)
-    assert found.checkpoint == new.parent
-
-
-# ---- contradictions ----
-
-
-def test_metadata_of_another_epoch_is_inconsistent() -> None:
-    """A manifest that links the wrong file with the right digest is not believed."""
-    store, _ = job(3)
-    path = layout.manifest(1, 3, 1)
-    manifest = json.loads(store.objects[path])
-    for link in manifest["operators"]:
-        if link["operator"] == WINDOW:
-            older = json.loads(store.objects[layout.manifest(1, 2, 1)])
-            link.update(next(o for o in older["operators"] if o["operator"] == WINDOW))
-    rewrite(store, path, manifest)
-    found = prepare(store)
-    assert [(s.epoch, s.code) for s in found.skipped] == [(3, "inconsistent")]
-
-
-def rewrite(store: DictStore, path: str, manifest: dict[str, object]) -> None:
-    """Store a manifest, and the record that fits it."""
-    data = json.dumps(manifest).encode()
-    store.objects[path] = data
-    record = json.loads(store.objects[layout.epoch_record(3)])
-    record["manifest_bytes"] = len(data)
-    record["manifest_sha256"] = hashlib.sha256(data).hexdigest()
-    store.objects[layout.epoch_record(3)] = json.dumps(record).encode()
-
-
-def test_another_parallelism_in_the_manifest_than_in_the_metadata_is_inconsistent() -> None:
-    store, _ = job(3)
-    path = layout.manifest(1, 3, 1)
-    rewrite(store, path, {**json.loads(store.objects[path]), "parallelism": 3})
-    verdict = Examiner(store, JOB).state(Epoch(3))
-    assert isinstance(verdict, Damaged)
-    assert verdict.error.code == "inconsistent"
-
-
-def test_a_sink_whose_own_state_is_lost_is_not_continued_from_an_older_one() -> None:
-    store, _ = job(3)
-    store.delete(metadata(3, SINK))
-    with pytest.raises(UnrecoverableEpoch, match="epoch 3"):
-        prepare(store)
-    assert prepare(store, allow_skip_published=True).plan.globals[SINK]["state"] == 2
-
-
-def test_a_storage_that_does_not_answer_is_not_taken_for_damage() -> None:
-    class Away(DictStore):
-        def head(self, path: str):  # type: ignore[no-untyped-def]
-            raise StorageError("no answer")
-
-    away = Away()
-    away.objects = job(3)[0].objects
-    with pytest.raises(StorageError):
-        StateBackend(away, JOB).prepare_checkpoint_load(parallelism=2, graph=make_graph())
-
-
-# ---- a changed query ----
-
-
-def test_a_changed_query_keeps_the_state_of_operators_that_are_still_there() -> None:
-    store, _ = job(2)
-    graph = make_graph()
-    changed = PipelineGraph(operators=graph.operators, udf_source="def f(): ...")
-    assert changed.fingerprint() != graph.fingerprint()
-    assert prepare(store, graph=changed).plan.load(WINDOW, 0)
-
-
-@pytest.mark.parametrize("operator", [WINDOW, SOURCE])
-def test_a_changed_query_that_forgets_state_is_refused_by_name(operator: str) -> None:
-    store, _ = job(2)
-    renamed = make_graph(window="win2") if operator == WINDOW else make_graph(source="src2")
-    with pytest.raises(UserError) as caught:
-        prepare(store, graph=renamed)
-    assert caught.value.code == "state_would_be_lost"
-    assert caught.value.operator == operator
-    assert f"--allow-drop-state {operator}" in caught.value.message
-    plan = prepare(store, graph=renamed, allow_drop_state=frozenset({operator})).plan
-    assert operator not in plan.globals
-    assert all(load.operator != operator for load in plan.subtasks)
-
-
-def test_an_operator_that_became_another_kind_is_refused() -> None:
-    store, _ = job(2)
-    swapped = make_graph(window="src", source="win")
-    with pytest.raises(UserError, match="is now a"):
-        prepare(store, graph=swapped)
-
-
-def test_a_removed_sink_is_fine_once_its_output_is_published() -> None:
-    renamed = make_graph(sink="elsewhere")
-    store, _ = job(2)
-    assert SINK not in prepare(store, graph=renamed).plan.globals
-    store, _ = job(2, commit_last=False)
-    with pytest.raises(UserError) as caught:
-        prepare(store, graph=renamed)
-    assert caught.value.code == "output_would_be_lost"
-    allowed = prepare(store, graph=renamed, allow_drop_state=frozenset({SINK}))
-    assert allowed.plan.pending_commits == ()
-
-
-def test_a_damaged_epoch_is_not_rebuilt_with_another_query() -> None:
-    store, _ = job(3)
-    store.delete(run(3))
-    changed = PipelineGraph(operators=make_graph().operators, udf_source="def f(): ...")
-    with pytest.raises(UserError) as caught:
-        prepare(store, graph=changed)
-    assert caught.value.code == "graph_changed"
