@@ -1,20 +1,27 @@
-"""Reads the lines of byte ranges as Arrow text, in tasks. No row is touched in Python."""
+"""Lines of files by byte ranges: cut on the driver, read as Arrow text in tasks.
+
+No line is touched in Python, unless it is not UTF-8.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.connectors.target import Folder
+from headgate.core.errors import UserError
 from headgate.core.model import model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BLOCK_BYTES = 4 << 20
+_PROBE_BYTES = 65_536
+_NEWLINE = ord("\n")
 
 
 @model
@@ -24,14 +31,69 @@ class LineRange:
     path: str
     start: int
     end: int
+    # The first line is a header.
+    skip_line: bool = False
 
 
-# Returns the bytes of a range, piece by piece, each at most BLOCK_BYTES long.
-ReadPieces = Callable[[LineRange], Iterator[bytes]]
+def scan_lines(folder: Folder, path: str, start: int, size: int, rows_max: int) -> tuple[int, int]:
+    """Return (rows, end) of at most `rows_max` whole lines from `start`.
+
+    Counting newlines is much cheaper than parsing what stands between them, and exact. The last
+    line of the file may lack its newline.
+    """
+    rows, position, last = 0, start, b"\n"
+    while position < size and rows < rows_max:
+        block = folder.read(path, position, min(size, position + BLOCK_BYTES))
+        if not block:
+            break
+        found = block.count(b"\n")
+        if rows + found >= rows_max:
+            newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
+            return rows_max, position + int(newlines[rows_max - rows - 1]) + 1
+        rows, position, last = rows + found, position + len(block), block[-1:]
+    return (rows if last == b"\n" else rows + 1), position
+
+
+def line_start(folder: Folder, path: str, position: int, limit: int) -> int:
+    """Return the first start of a line at or after `position` > 0, or `limit`."""
+    at = position - 1
+    while at < limit:
+        block = folder.read(path, at, min(limit, at + _PROBE_BYTES))
+        if not block:
+            break
+        cut = block.find(b"\n")
+        if cut >= 0:
+            return at + cut + 1
+        at += len(block)
+    return limit
+
+
+def split_ranges(folder: Folder, ranges: Sequence[LineRange], parts: int) -> list[list[LineRange]]:
+    """Share ranges out among `parts` of about equal bytes, at line starts, keeping the order."""
+    total = sum(r.end - r.start for r in ranges)
+    shares: list[list[LineRange]] = [[]]
+    taken = 0
+    for whole in ranges:
+        start = whole.start
+        while start < whole.end:
+            # What the parts up to this one should hold together.
+            wanted = total * len(shares) // parts
+            room = wanted - taken
+            if len(shares) < parts and room <= 0:
+                shares.append([])
+                continue
+            end = whole.end
+            if len(shares) < parts and start + room < whole.end:
+                end = line_start(folder, whole.path, start + room, whole.end)
+            skip = whole.skip_line and start == whole.start
+            shares[-1].append(LineRange(path=whole.path, start=start, end=end, skip_line=skip))
+            taken += end - start
+            start = end
+    return shares
 
 
 def read_line_ranges(
-    spark: SparkSession, parts: list[list[LineRange]], read_pieces: ReadPieces
+    spark: SparkSession, folder: Folder, parts: list[list[LineRange]]
 ) -> DataFrame:
     """Return the lines as a column `value`, one partition per part, in the order given.
 
@@ -42,30 +104,45 @@ def read_line_ranges(
         for batch in batches:
             for part in batch.column(0).to_pylist():
                 for line_range in parts[part]:
-                    for text in lines_of(read_pieces(line_range)):
-                        yield pa.RecordBatch.from_arrays([text], ["value"])
+                    skip = 1 if line_range.skip_line else 0
+                    for text in lines_of(_pieces(folder, line_range)):
+                        yield pa.RecordBatch.from_arrays([text.slice(skip)], ["value"])
+                        skip = 0
 
     count = len(parts)
     return spark.range(0, count, 1, max(1, count)).mapInArrow(read, "value string")
 
 
+def _pieces(folder: Folder, line_range: LineRange) -> Iterator[bytes]:
+    position = line_range.start
+    while position < line_range.end:
+        piece = folder.read(line_range.path, position, min(line_range.end, position + BLOCK_BYTES))
+        if not piece:
+            raise UserError(
+                f"'{line_range.path}' became shorter while it was read", code="source_changed"
+            )
+        position += len(piece)
+        yield piece
+
+
 def lines_of(pieces: Iterator[bytes]) -> Iterator[pa.Array]:
-    """Cut pieces of one range into lines. The last line may lack its newline."""
-    rest = b""
+    """Cut the pieces of one range into lines. The last line may lack its newline."""
+    rest: list[bytes] = []
     for piece in pieces:
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
-            rest += piece
+            rest.append(piece)
             continue
-        yield split_lines(rest + piece[:cut])
-        rest = piece[cut:]
-    if rest:
-        yield split_lines(rest)
+        yield split_lines(b"".join([*rest, piece[:cut]]))
+        rest = [piece[cut:]]
+    last = b"".join(rest)
+    if last:
+        yield split_lines(last)
 
 
 def split_lines(block: bytes) -> pa.Array:
     """Return the lines of a block as text, null where they are not UTF-8."""
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(np.int32) + 1
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int32) + 1
     if len(ends) == 0 or ends[-1] != len(block):
         ends = np.append(ends, np.int32(len(block)))
     offsets = np.concatenate([np.zeros(1, np.int32), ends]).astype(np.int32)

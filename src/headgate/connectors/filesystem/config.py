@@ -53,7 +53,7 @@ class FilesystemSourceOptions(_Storage, SourceFormat):
     # How often the folder is listed.
     poll_interval: Seconds = Field("1s", alias="source.poll_interval", validate_default=True)
     # How many read files the position names one by one; see docs/connectors.md.
-    remember_files: int = Field(2_000, alias="source.remember_files", ge=1)
+    remember_files: int = Field(4_000, alias="source.remember_files", ge=1)
 
     @model_validator(mode="after")
     def _pattern_compiles(self) -> FilesystemSourceOptions:

@@ -79,7 +79,9 @@ def _parse(
         mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT, timeZone="UTC"
     )
     if options.format == "csv":
-        return reader.options(header=False, sep=options.csv_delimiter, escape='"').csv(texts)
+        # With a null value that nobody writes, an empty field is null and a quoted one is a text.
+        marked = reader.options(nullValue="\u0000", emptyValue="")
+        return marked.options(header=False, sep=options.csv_delimiter, escape='"').csv(texts)
     return reader.json(texts)
 
 

@@ -1,0 +1,136 @@
+"""The filesystem source: the files of a folder in order of their time, whole files per cut."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headgate.connectors.base import SourceCut
+from headgate.connectors.filesystem.config import FilesystemSourceOptions
+from headgate.connectors.filesystem.measure import FileMeasure
+from headgate.connectors.filesystem.parquet import read_with_arrow, read_with_spark
+from headgate.connectors.filesystem.position import (
+    CutFile,
+    FilePosition,
+    ReadFiles,
+    file_key,
+    take_files,
+)
+from headgate.connectors.formats.decode import decode_lines
+from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
+from headgate.connectors.options import parse_nanoseconds, parse_options
+from headgate.connectors.target import FileInfo, is_local, local_path, open_folder
+from headgate.core.errors import InternalError, UserError
+from headgate.core.graph import SourceSpec
+from headgate.core.model import JsonValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class FilesystemSource:
+    """Position: see `position.py`. Files are complete when they appear, and never change."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._options = parse_options(FilesystemSourceOptions, spec.options)
+        self._folder = open_folder(self._options.path, self._options.storage)
+        self._pattern = re.compile(self._options.regex_pattern or "")
+        self._poll_ms = parse_nanoseconds(self._options.poll_interval) // 1_000_000
+        self._read_files = ReadFiles()
+        self._measure = FileMeasure(self._folder, self._options.format)
+        self._listing: list[FileInfo] = []
+        self._listed_ms: int | None = None
+
+    def initial_position(self) -> JsonValue:
+        return FilePosition().dump()
+
+    def plan_cut(self, position: JsonValue, rows_max: int, now_ms: int) -> SourceCut:
+        here = FilePosition.parse(position)
+        self._list(now_ms)
+        bounded = self._options.read_mode == "bounded"
+        if bounded and here.bound is None:
+            here = self._bounded(here)
+            if here.bound is None:
+                return SourceCut(end=position, rows=0, lag_rows=0, finished=True)
+        unread = self._read_files.unread(here, self._listing)
+        if not unread:
+            return SourceCut(end=position, rows=0, lag_rows=0, finished=bounded)
+        taken, rows = take_files(unread, rows_max, self._measure.rows)
+        cut = [
+            CutFile(path=f.path, bytes=f.bytes, foreign=self._measure.is_foreign(f)) for f in taken
+        ]
+        end = self._read_files.advance(here, cut, self._listing, self._options.remember_files)
+        rest = unread[len(taken) :]
+        waiting = sum(f.bytes for f in rest) / max(1, sum(f.bytes for f in taken))
+        return SourceCut(
+            end=end.dump(),
+            rows=rows,
+            lag_rows=round(waiting * rows),
+            finished=bounded and not rest,
+        )
+
+    def _bounded(self, here: FilePosition) -> FilePosition:
+        last = max((file_key(f) for f in self._listing), default=None)
+        return replace(here, bound=last)
+
+    def _list(self, now_ms: int) -> None:
+        """List the folder, unless the last listing is fresh: a backlog is cut from one listing."""
+        if self._listed_ms is not None and 0 <= now_ms - self._listed_ms < self._poll_ms:
+            return
+        if not self._folder.exists():
+            raise UserError(
+                f"there is no folder '{self._options.path}': create it, or correct 'path'",
+                code="path",
+            )
+        # An empty file is one that somebody has only begun to write.
+        self._listing = [
+            f
+            for f in self._folder.list()
+            if f.bytes > 0 and is_visible(f.path) and self._pattern.search(f.path)
+        ]
+        self._listed_ms = now_ms
+
+    def read(
+        self, spark: SparkSession, start: JsonValue, end: JsonValue, parallelism: int
+    ) -> DataFrame:
+        first, last = FilePosition.parse(start), FilePosition.parse(end)
+        if last.cut != first.cut + 1:
+            raise InternalError("a filesystem source reads one cut at a time")
+        if self._options.format == "parquet":
+            return self._read_parquet(spark, last.files, parallelism)
+        header = self._options.format == "csv" and self._options.csv_header
+        ranges = [
+            LineRange(path=f.path, start=0, end=f.bytes, skip_line=header) for f in last.files
+        ]
+        lines = read_line_ranges(
+            spark, self._folder, split_ranges(self._folder, ranges, parallelism)
+        )
+        return decode_lines(
+            spark,
+            lines,
+            table=self._spec.table,
+            columns=self._spec.columns,
+            options=self._options,
+        )
+
+    def _read_parquet(
+        self, spark: SparkSession, files: tuple[CutFile, ...], parallelism: int
+    ) -> DataFrame:
+        by_spark = [f for f in files if is_local(self._options.path) and not f.foreign]
+        by_arrow = [f for f in files if f not in by_spark]
+        frames = []
+        if by_spark:
+            root = local_path(self._options.path)
+            frames.append(read_with_spark(spark, root, by_spark, self._spec.columns))
+        if by_arrow or not frames:
+            frames.append(
+                read_with_arrow(spark, self._folder, by_arrow, self._spec.columns, parallelism)
+            )
+        return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+
+
+def is_visible(path: str) -> bool:
+    """Whether no part of the path starts with `.` or `_`: such files are somebody's workings."""
+    return not any(part.startswith((".", "_")) for part in path.split("/"))
