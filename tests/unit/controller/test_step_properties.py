@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.controller import diagram
 from headgate.controller.events import (
     ActionFailed,
     AttemptTaken,
@@ -151,6 +152,7 @@ def check(before: JobState, event: Event, now_ms: int) -> JobState:
         assert decided.next == before
         assert decided.actions == ()
     if after.kind != before.kind:
+        assert type(after).__name__ in diagram.successors(type(before))
         assert decided.reason
         assert after.facts.entered_ms == now_ms
     assert after.facts.generation >= before.facts.generation or isinstance(event, GenerationClaimed)

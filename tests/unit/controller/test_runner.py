@@ -1,0 +1,239 @@
+"""The runner: a thread with a queue, a lease, and actions beside the loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from headgate.controller.clock import SteadyClock
+from headgate.controller.events import StopRequested
+from headgate.controller.facts import JobFacts
+from headgate.controller.job_store import JobStore, Lease
+from headgate.controller.limits import Limits
+from headgate.controller.notices import Notice, StateChanged
+from headgate.controller.ports import JobPorts
+from headgate.controller.runner import JobRunner
+from headgate.controller.slots import SlotPool
+from headgate.controller.spec import JobSpec
+from headgate.controller.states.created import Created
+from headgate.core import failpoints
+from headgate.core.errors import InternalError, UserError
+from headgate.core.failpoints import Failpoints
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Generation, JobId
+from headgate.core.messages import ControllerMessage, RunSettings
+from headgate.state.stores import job_store, open_store
+from tests.unit.controller.support import GRAPH, JOB
+
+PATIENCE_SECONDS = 20.0
+
+
+class QuietFleet:
+    """Starts nothing, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.started: list[Generation] = []
+        self.killed: list[Generation] = []
+
+    def start(self, job: JobId, generation: Generation, token: str) -> None:
+        self.started.append(generation)
+
+    def send(self, job: JobId, generation: Generation, message: ControllerMessage) -> None:
+        raise AssertionError("nobody has registered")
+
+    def kill(self, job: JobId, generation: Generation) -> None:
+        self.killed.append(generation)
+
+
+class Bench:
+    """One job, its store, and runners for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = JobStore(f"sqlite:///{folder / 'jobs.db'}")
+        self.spec = JobSpec(name="orders", sql="SELECT 1", state_url=str(folder / "state"))
+        facts = JobFacts(job=JOB, limits=Limits(backoff_initial_ms=1), parallelism=1)
+        self.store.create_job(JOB, self.spec, Created(facts=facts), 0)
+        self.fleet = QuietFleet()
+        self.executor = ThreadPoolExecutor(4)
+        self.compile: Callable[[], PipelineGraph] = lambda: GRAPH
+        self.notices: list[Notice] = []
+        self.changed = threading.Condition()
+        self.runners: list[JobRunner] = []
+
+    def runner(self, holder: str = "a", *, now_ms: int = 0) -> JobRunner:
+        lease = self.store.acquire_lease(JOB, holder, now_ms=now_ms, ttl_ms=1_000)
+        assert isinstance(lease, Lease)
+        stored = self.store.get_job(JOB)
+        assert stored is not None
+        ports = JobPorts(
+            job=JOB,
+            spec=lambda: self.spec,
+            claimant=f"db/{lease.number}/{holder}",
+            open_store=lambda: job_store(open_store(self.spec.state_url), JOB),
+            compile=lambda: self.compile(),
+            graph=lambda: GRAPH,
+            fleet=self.fleet,
+            slots=SlotPool(None),
+            clock=SteadyClock(),
+            new_token=lambda: "t",
+            run_settings=lambda generation: RunSettings(state_url="x", scratch_dir="y"),
+        )
+        runner = JobRunner(stored, lease, self.store, ports, self.executor, self.notify)
+        self.runners.append(runner)
+        return runner
+
+    def notify(self, notice: Notice) -> None:
+        with self.changed:
+            self.notices.append(notice)
+            self.changed.notify_all()
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds; it is looked at after every notice, and regularly."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with self.changed:
+            while not condition():
+                assert time.monotonic() < deadline, self.moves()
+                self.changed.wait(0.05)
+
+    def moves(self) -> list[tuple[str, str]]:
+        return [(n.before, n.after) for n in self.notices if isinstance(n, StateChanged)]
+
+    def close(self) -> None:
+        for runner in self.runners:
+            runner.close()
+        self.executor.shutdown()
+        self.store.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Arm failpoints in this process."""
+
+    def arm(text: str) -> None:
+        monkeypatch.setattr(failpoints, "_process", Failpoints.parse(text))
+
+    return arm
+
+
+def test_state_is_stored_before_its_actions_are_performed(bench: Bench) -> None:
+    seen: list[str] = []
+
+    def compile() -> PipelineGraph:
+        stored = bench.store.get_job(JOB)
+        assert stored is not None
+        seen.append(stored.state.kind)
+        return GRAPH
+
+    bench.compile = compile
+    bench.runner().start()
+    bench.wait(lambda: ("compiling", "scheduling") in bench.moves())
+    assert seen == ["compiling"]
+
+
+def test_events_are_taken_while_a_slow_action_runs(bench: Bench) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def compile() -> PipelineGraph:
+        entered.set()
+        leave.wait(PATIENCE_SECONDS)
+        return GRAPH
+
+    bench.compile = compile
+    runner = bench.runner()
+    runner.start()
+    assert entered.wait(PATIENCE_SECONDS)
+    runner.post(StopRequested(mode="force"))
+    bench.wait(lambda: ("compiling", "stopped") in bench.moves())
+    leave.set()
+
+
+def test_loop_that_fails_after_a_persist_takes_the_job_up_again(
+    bench: Bench, arm: Callable[[str], None]
+) -> None:
+    arm("controller.after_persist=error@1")
+    runner = bench.runner()
+    runner.start()
+    # The job was stored as compiling, but nobody compiled: the rule of that state does it.
+    bench.wait(lambda: ("compiling", "scheduling") in bench.moves())
+    assert not runner.is_over
+
+
+def test_loop_that_always_fails_is_given_up_and_its_worker_ended(
+    bench: Bench, arm: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.controller.runner.RESTART_PAUSE_SECONDS", 0.0)
+    arm("controller.after_persist=error@*")
+    runner = bench.runner()
+    runner.start()
+    runner._thread.join(PATIENCE_SECONDS)
+    assert runner.is_over
+    assert bench.fleet.killed
+
+
+def test_controller_that_lost_its_lease_changes_nothing_and_ends_its_worker(bench: Bench) -> None:
+    first = bench.runner("a")
+    first.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    second = bench.runner("b", now_ms=10_000_000)
+    before = bench.store.get_job(JOB)
+    first.post(StopRequested(mode="force"))
+    first._thread.join(PATIENCE_SECONDS)
+    assert first.is_over
+    assert bench.fleet.killed == [Generation(1)]
+    assert bench.store.get_job(JOB) == before
+    second.start()
+    bench.wait(lambda: Generation(2) in bench.fleet.started)
+
+
+def test_next_runner_of_a_job_fences_the_one_before(bench: Bench) -> None:
+    first = bench.runner("a")
+    first.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    first.close()
+    bench.runner("b", now_ms=10_000_000).start()
+    bench.wait(lambda: len(bench.fleet.started) == 2)
+    assert bench.fleet.started == [Generation(1), Generation(2)]
+    # The first one's worker may be alive: it is killed before another is started.
+    assert bench.fleet.killed[0] == Generation(1)
+
+
+def test_refused_pipeline_fails_with_its_error(bench: Bench) -> None:
+    def compile() -> PipelineGraph:
+        raise UserError("there is no table orders", code="sql")
+
+    bench.compile = compile
+    runner = bench.runner()
+    runner.start()
+    bench.wait(lambda: ("failing", "failed") in bench.moves())
+    assert runner.state.kind == "failed"
+    assert runner.state.error.message == "there is no table orders"
+
+
+def test_defect_in_an_action_is_a_failure_of_the_job_and_not_of_the_controller(
+    bench: Bench,
+) -> None:
+    tries = []
+
+    def compile() -> PipelineGraph:
+        tries.append(1)
+        if len(tries) < 3:
+            raise InternalError("a defect") if len(tries) == 1 else ZeroDivisionError("another")
+        return GRAPH
+
+    bench.compile = compile
+    bench.runner().start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    assert bench.moves().count(("compiling", "recovering")) == 2
