@@ -31,6 +31,7 @@ from headgate.state.tables.rows import hash_range, time_range
 from headgate.state.tables.version import ScratchRun, TableVersion
 
 MIB = 1 << 20
+TEMPORARY_SECONDS_MAX = 3600
 
 
 @model
@@ -235,13 +236,19 @@ class TableIo:
 
 
 def evict(folder: str, *, bytes_max: int, keep: str) -> None:
-    """Delete the least recently used files of the cache until it fits."""
+    """Delete the least recently used files of the cache until it fits.
+
+    A file that another process is writing stays, unless it is so old that its writer is dead.
+    """
     entries = []
+    dead_ns = time.time_ns() - TEMPORARY_SECONDS_MAX * 10**9
     with os.scandir(folder) as found:
         for entry in found:
             try:
                 stat = entry.stat()
             except FileNotFoundError:  # another process evicts too
+                continue
+            if entry.name.endswith(".tmp") and stat.st_mtime_ns > dead_ns:
                 continue
             entries.append((stat.st_mtime_ns, entry.path, stat.st_size))
     excess = sum(size for _, _, size in entries) - bytes_max

@@ -7,6 +7,7 @@ stays readable until it is released here.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
@@ -83,5 +84,4 @@ def write_arrow(path: str, batch: pa.RecordBatch) -> int:
         pa.ipc.new_file(sink, batch.schema) as writer,
     ):
         writer.write_batch(batch)
-    with open(path, "rb") as file:
-        return file.seek(0, 2)
+    return os.path.getsize(path)

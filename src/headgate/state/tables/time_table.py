@@ -110,6 +110,25 @@ class TimeTable(StateTable):
                 bounds.append(int(times(file.batch)[0]))
         return max(self.horizon, min(bounds)) if bounds else None
 
+    def first_time(self) -> int | None:
+        """Return the earliest time of the live rows by one search in each file; None = no rows.
+
+        After a change of parallelism it may be that of another subtask's row, which is earlier.
+        """
+        runs = [self._open_run(r).batch for r in self._version.runs if not _before(r, self.horizon)]
+        scratch = [
+            self._open_scratch(run).batch
+            for run in self._version.scratch
+            if not _before(run, self.horizon)
+        ]
+        found = []
+        for batch in [*runs, *scratch, *(file.batch for file in self._batch_files())]:
+            column = times(batch)
+            position = int(np.searchsorted(column, self.horizon))
+            if position < len(column):
+                found.append(int(column[position]))
+        return min(found, default=None)
+
     def _combine(self, parts: Sequence[pa.RecordBatch], *, oldest: bool) -> pa.RecordBatch:
         del oldest  # nothing in a time table hides anything
         rows = concat(parts, self.schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +45,9 @@ def test_processes_that_race_for_a_tiny_cache_all_find_everything(tmp_path: Path
     assert version is not None
     world.lose_cache()
     tiny = replace(io, cache_dir=world.io().cache_dir, cache_bytes_max=40_000)
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        found = pool.map(count_found, [(tiny, version)] * 12, chunksize=1)
+    # An executor, because it reports a process that died; a pool would wait for ever.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=3, mp_context=context) as processes:
+        found = list(processes.map(count_found, [(tiny, version)] * 12))
     assert found == [5000] * 12
     assert not [name for name in os.listdir(tiny.cache_dir) if name.endswith(".tmp")]

@@ -184,6 +184,18 @@ def test_the_cache_is_bounded_and_forgets_the_least_recently_used(world: World) 
     assert len(os.listdir(io.cache_dir)) == 1
 
 
+def test_eviction_leaves_files_alone_that_are_being_written(world: World) -> None:
+    io = world.io(cache_bytes_max=1)
+    version = write(io, None, range(1000), 1)
+    folder = Path(io.cache_dir)
+    (folder / "x.arrow.1.tmp").write_bytes(b"half of a file")
+    (folder / "y.arrow.2.tmp").write_bytes(b"of a process that died")
+    os.utime(folder / "y.arrow.2.tmp", (1, 1))
+    write(io, version, range(1000, 2000), 2)
+    names = [name for name in os.listdir(folder) if name.endswith(".tmp")]
+    assert names == ["x.arrow.1.tmp"]
+
+
 def test_a_mapped_file_survives_its_eviction(world: World) -> None:
     version = write(world.io(), None, range(1000), 1)
     io = world.io()
