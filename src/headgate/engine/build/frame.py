@@ -19,6 +19,7 @@ from headgate.engine.build.schema import as_nullable
 from headgate.engine.build.sink import build_sink
 from headgate.engine.build.source import build_source
 from headgate.engine.build.updating import build_updating_aggregate
+from headgate.engine.build.updating_join import build_updating_join
 from headgate.engine.build.window import build_window_aggregate
 from headgate.engine.context import BatchContext, BatchRequest, PipelineState
 
@@ -73,11 +74,15 @@ class Builder:
             frame = _BUILDERS[operator.spec.kind](self, operator, inputs)
             if operator.spec.kind == "sink":
                 ends.append(frame.df)
-            elif operator.spec.kind != "source" and len(self.graph.consumers(operator.id)) > 1:
+            elif operator.spec.kind != "source" and self._uses(operator.id) > 1:
                 # A node with two consumers would run twice in one action; a stateful one must not.
                 frame = Frame(self.persist(frame.df), frame.aligned)
             self.frames[operator.id] = frame
         return reduce(DataFrame.union, ends)
+
+    def _uses(self, operator: OperatorId) -> int:
+        """Count who reads an operator; a join of it with itself reads it twice."""
+        return sum(reader.inputs.count(operator) for reader in self.graph.operators)
 
     def _input(self, operator: OperatorId) -> Frame:
         """Return an input's frame; the first consumer of a source gets the observed one."""
@@ -128,7 +133,7 @@ _BUILDERS: dict[str, BuildFunction] = {
     "window_aggregate": cast(BuildFunction, build_window_aggregate),
     "updating_aggregate": cast(BuildFunction, build_updating_aggregate),
     "deduplicate": cast(BuildFunction, build_deduplicate),
-    "updating_join": _unsupported,
+    "updating_join": cast(BuildFunction, build_updating_join),
     "lookup_join": _unsupported,
     "process": _unsupported,
     "sink": cast(BuildFunction, build_sink),

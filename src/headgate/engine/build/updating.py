@@ -28,7 +28,7 @@ def build_updating_aggregate(builder: Builder, operator: Operator, inputs: list[
     spec = operator.spec
     assert isinstance(spec, UpdatingAggregateSpec)
     (source,) = inputs
-    if spec.rows:
+    if not spec.partials:
         return build_by_rows(builder, operator, spec, source)
     grouped = _grouped(spec, source.df)
     spark_schema, arrow_schema = builder.schema_of(operator.id, grouped)
