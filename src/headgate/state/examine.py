@@ -99,9 +99,10 @@ class Examiner:
         manifest = self.manifest(epoch)
         commits: list[SinkCommit] = []
         for link in manifest.operators:
-            metadata = self._metadata(manifest, link)
-            if metadata.kind != "sink":
+            # Damage to the state must not stand in the way of the output.
+            if link.kind != "sink":
                 continue
+            metadata = self._metadata(manifest, link)
             for file in metadata.staged():
                 self._check_file(file)
             commits.append(
@@ -203,9 +204,17 @@ class Examiner:
             size=link.bytes,
             sha256=link.sha256,
         )
-        said = (found.operator, found.generation, found.epoch, found.attempt, found.parallelism)
+        said = (
+            found.operator,
+            found.kind,
+            found.generation,
+            found.epoch,
+            found.attempt,
+            found.parallelism,
+        )
         meant = (
             link.operator,
+            link.kind,
             manifest.generation,
             manifest.epoch,
             manifest.attempt,

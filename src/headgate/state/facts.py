@@ -75,7 +75,13 @@ def encode_checkpoint(facts: CheckpointFacts) -> EncodedCheckpoint:
         data = encode(_operator_metadata(facts, operator, by_operator[operator]))
         metadata.append((path, data))
         links.append(
-            OperatorLink(operator=operator, path=path, bytes=len(data), sha256=sha256_hex(data))
+            OperatorLink(
+                operator=operator,
+                kind=facts.kinds[operator],
+                path=path,
+                bytes=len(data),
+                sha256=sha256_hex(data),
+            )
         )
     manifest = _manifest(facts, tuple(links))
     path = layout.manifest(facts.generation, facts.epoch, facts.attempt)

@@ -97,6 +97,8 @@ class OperatorLink:
     """Names one operator's metadata file, so that a wrong one is noticed."""
 
     operator: OperatorId
+    # As in the metadata: who needs only the sinks must not depend on all the others.
+    kind: str
     path: str
     bytes: int
     sha256: str

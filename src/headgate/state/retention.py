@@ -41,6 +41,7 @@ from headgate.state.protocol import is_fenced
 from headgate.state.records import (
     GenerationRecord,
     Manifest,
+    encode,
     read_if_present,
 )
 
@@ -50,9 +51,9 @@ class CheckpointFiles:
     """One checkpoint and all it refers to: path -> size."""
 
     manifest: Manifest
-    # Metadata and runs: what a restore needs.
+    # Manifest, metadata and runs: what a restore needs.
     state: Mapping[str, int]
-    # Staged output, and the manifest itself.
+    # Staged output.
     others: frozenset[str]
 
     def is_complete(self, sizes: Mapping[str, int]) -> bool:
@@ -341,8 +342,10 @@ class _Survey:
         return known
 
     def _read_files(self, manifest: Manifest) -> CheckpointFiles:
-        state = {link.path: link.bytes for link in manifest.operators}
-        others = {layout.manifest(manifest.generation, manifest.epoch, manifest.attempt)}
+        path = layout.manifest(manifest.generation, manifest.epoch, manifest.attempt)
+        state = {path: len(encode(manifest))}
+        state.update((link.path, link.bytes) for link in manifest.operators)
+        others: set[str] = set()
         for metadata in self._examiner.metadata(manifest).values():
             others.update(file.path for file in metadata.staged())
             for subtask in metadata.subtasks:
