@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.controller.facts import NO_GENERATION, Lineage
 from headgate.core.checkpoint import CheckpointRef, EpochCut, LoadingPlan, SubtaskAck
-from headgate.core.ids import Epoch, Generation
+from headgate.core.ids import NO_EPOCH, Epoch, Generation
 from headgate.core.messages import Barrier, Commit, Stop
 from headgate.core.model import model
 
@@ -22,8 +22,10 @@ class PrepareLoad:
 
     turn: int
     parallelism: int
-    # Where the newest checkpoint is of an older generation than this, start from nothing.
+    # Where the newest checkpoint is of an older generation than this (or, if its record cannot be
+    # read, at most of this epoch), start from nothing.
     ignore_before: Generation = NO_GENERATION
+    ignore_through: Epoch = NO_EPOCH
     # Read every file and compare its checksum; otherwise existence and size are checked.
     verify_checksums: bool = False
 

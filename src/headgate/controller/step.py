@@ -84,6 +84,7 @@ def _with_settings(facts: JobFacts, event: RestartRequested) -> JobFacts:
         limits=facts.limits if event.limits is None else event.limits,
         # Said as a generation, it stays true: what the job records from now on is not ignored.
         ignore_before=Generation(facts.generation + 1) if ignoring else facts.ignore_before,
+        ignore_through=facts.last_epoch if ignoring else facts.ignore_through,
     )
 
 

@@ -22,7 +22,7 @@ from headgate.controller.events import (
     SavepointWritten,
     SkippedCheckpoint,
 )
-from headgate.controller.facts import Lineage
+from headgate.controller.facts import NO_GENERATION, Lineage
 from headgate.controller.ports import JobPorts
 from headgate.controller.timed_deletes import TimedDeletes, TimeSpent
 from headgate.core.checkpoint import CheckpointRef, LoadingPlan
@@ -35,7 +35,7 @@ from headgate.core.errors import (
 )
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import Generation
+from headgate.core.ids import NO_EPOCH, Generation
 from headgate.core.ports import ObjectStore
 from headgate.state import backend, layout, protocol, retention
 from headgate.state.facts import CheckpointFacts
@@ -53,8 +53,7 @@ class Superseded(InternalError):
 def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
     """Phases 1 and 2 of a recovery."""
     store, graph = ports.open_store(), ports.graph()
-    newest = _newest(store, ports)
-    if newest is not None and newest.generation < action.ignore_before:
+    if _is_ignored(_newest(store, ports), action):
         return _prepare_from_scratch(action, ports, store, graph)
     state = backend.StateBackend(store, ports.job)
     began_ms = ports.clock.now_ms()
@@ -132,6 +131,15 @@ def _skipped(
     return tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped)
 
 
+def _is_ignored(newest: CheckpointRef | None, action: PrepareLoad) -> bool:
+    """Whether what is there is what a restart was told to ignore."""
+    if newest is None:
+        return False
+    if newest.generation == NO_GENERATION:
+        return NO_EPOCH < newest.epoch <= action.ignore_through
+    return newest.generation < action.ignore_before
+
+
 def _newest(store: ObjectStore, ports: JobPorts) -> CheckpointRef | None:
     """Return the newest epoch record; generation 0 = it is there but cannot be read."""
     newest = read_log(store).newest
@@ -140,7 +148,7 @@ def _newest(store: ObjectStore, ports: JobPorts) -> CheckpointRef | None:
     try:
         return read_epoch_record(store, ports.job, newest).ref
     except CheckpointInvalid:
-        return CheckpointRef(generation=Generation(0), epoch=newest)
+        return CheckpointRef(generation=NO_GENERATION, epoch=newest)
 
 
 def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:

@@ -181,6 +181,7 @@ def _prepare(state: Recovering, now_ms: int) -> Step[Recovering]:
         turn=facts.turn,
         parallelism=facts.parallelism,
         ignore_before=facts.ignore_before,
+        ignore_through=facts.ignore_through,
         verify_checksums=facts.distrusts_state,
     )
     return Step(replace(state, facts=facts, phase="preparing"), (action,))

@@ -99,6 +99,7 @@ def _prepare(facts: JobFacts) -> PrepareLoad:
         turn=facts.turn,
         parallelism=facts.parallelism,
         ignore_before=facts.ignore_before,
+        ignore_through=facts.ignore_through,
         verify_checksums=facts.distrusts_state,
     )
 
