@@ -16,8 +16,10 @@ from headgate.core.graph import (
     OperatorSpec,
     PipelineGraph,
     ProcessSpec,
+    ProjectSpec,
     SinkSpec,
     SourceSpec,
+    SqlSpec,
     UpdatingAggregateSpec,
     UpdatingJoinSpec,
     WindowAggregateSpec,
@@ -25,7 +27,7 @@ from headgate.core.graph import (
     is_stateful,
 )
 from headgate.core.ids import OperatorId
-from headgate.core.model import JsonValue, model, to_json
+from headgate.core.model import JsonValue, model
 
 # Options that say where rows are, or how they lie there. The others may change.
 _PLACE = (
@@ -225,15 +227,22 @@ def _twins(graph: PipelineGraph) -> dict[str, list[Operator]]:
     return groups
 
 
-def _reading(graph: PipelineGraph, operator: Operator) -> str:
-    """Return everything stateless between an operator and what it reads, as text."""
-    parts = []
+def _reading(graph: PipelineGraph, operator: Operator) -> tuple[str, ...]:
+    """Return what lies between an operator and the state it reads: filters and queries, as text.
+
+    Projections are left out, because what they mean is in the id; and it makes no difference
+    whether a filter stands in the source or above it.
+    """
+    parts: set[str] = set()
     for operator_id in operator.inputs:
         source = graph.operator(operator_id)
-        if isinstance(source.spec, SourceSpec):
-            parts.append(f"{source.id} where {source.spec.where}")
-        elif is_stateful(source.spec):
-            parts.append(source.id)
+        match source.spec:
+            case SourceSpec() | ProjectSpec():
+                parts.update(source.spec.where.split(" AND ") if source.spec.where else ())
+            case SqlSpec():
+                parts.add(source.spec.sql)
+        if is_checkpointed(source.spec):
+            parts.add(source.id)
         else:
-            parts.append(f"{to_json(source.spec).decode()} of ({_reading(graph, source)})")
-    return "; ".join(parts)
+            parts.update(_reading(graph, source))
+    return tuple(sorted(parts))

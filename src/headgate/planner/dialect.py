@@ -19,7 +19,10 @@ from headgate.planner.spark_functions import SPARK_FUNCTIONS
 # Functions of Spark that sqlglot must understand: they have syntax of their own (DISTINCT,
 # ORDER BY, aliases), or the planner asks for them by class. All others keep their names, so that
 # they mean exactly what they mean in Spark.
-_UNDERSTOOD = frozenset({"COALESCE", "IF", "STRUCT", "ARRAY", "EXPLODE", "POSEXPLODE", "INLINE"})
+_UNDERSTOOD_WORDS = """
+ARRAY BIT_AND BIT_OR BIT_XOR COALESCE EXPLODE IF INLINE POSEXPLODE STRUCT
+"""
+_UNDERSTOOD = frozenset(_UNDERSTOOD_WORDS.split())
 
 # Functions that take `x -> expression`; elsewhere an arrow is an access to JSON.
 _HIGHER_ORDER_WORDS = """

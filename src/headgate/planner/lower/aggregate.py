@@ -30,7 +30,7 @@ from headgate.planner.lower.relation import (
     filtered_draft,
     unique_names,
 )
-from headgate.planner.spark_sql import spark_text
+from headgate.planner.spark_sql import generated_name, spark_text
 from headgate.planner.windows import is_time_window, time_window, window_width_us
 
 MUST_HAVE_WINDOW = (
@@ -244,7 +244,7 @@ def _output_names(calls: dict[str, exp.Expr], grouping: _Grouping) -> dict[str, 
         if inner is call and isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
             wanted.append("count")
         elif inner is call and isinstance(call, exp.AggFunc) and isinstance(call.this, exp.Column):
-            wanted.append(f"{call.sql_name().lower()}_{call.this.name}")
+            wanted.append(f"{generated_name(call)}_{call.this.name}")
         else:
             wanted.append(f"agg_{short_digest(text)}")
     taken = [*grouping.keys, grouping.window_name]
@@ -262,7 +262,9 @@ def _operator(
         types[grouping.window_name] = WINDOW_TYPE
     types |= {names[t]: _result_type(c, relation.draft.types) for t, c in calls.items()}
     if relation.window is not None:
-        return _stateless(source, grouping, calls, names, types), names
+        udafs = context.udafs()
+        known = {t: _as_spark_aggregate(c.copy(), udafs) for t, c in calls.items()}
+        return _stateless(source, grouping, known, names, types), names
     partials, rows, outputs = _state(source, grouping, calls, names, context.udafs())
     draft = AggregateDraft(
         inputs=[source.draft],
@@ -347,17 +349,20 @@ def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:
 
     for node in list(result.find_all(exp.Column)):
         node.replace(keep(node))
-    inner = result.this if isinstance(result, exp.Filter) else result
-    if isinstance(inner, exp.Anonymous) and inner.name.lower() in udafs:
-        # A user's aggregate is a function of the list of its values.
-        lists: list[exp.Expr] = [
-            exp.Anonymous(this="collect_list", expressions=[a]) for a in inner.expressions
-        ]
-        if isinstance(result, exp.Filter):
-            condition = result.expression
-            lists = [exp.Filter(this=a, expression=condition.copy()) for a in lists]
-        return exp.Anonymous(this=inner.name, expressions=lists)
-    return result
+    return _as_spark_aggregate(result, udafs)
+
+
+def _as_spark_aggregate(call: exp.Expr, udafs: frozenset[str]) -> exp.Expr:
+    """Return the call as Spark knows it: a user's aggregate is a function of lists of values."""
+    inner = call.this if isinstance(call, exp.Filter) else call
+    if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in udafs:
+        return call
+    lists: list[exp.Expr] = [
+        exp.Anonymous(this="collect_list", expressions=[a]) for a in inner.expressions
+    ]
+    if isinstance(call, exp.Filter):
+        lists = [exp.Filter(this=a, expression=call.expression.copy()) for a in lists]
+    return exp.Anonymous(this=inner.name, expressions=lists)
 
 
 def _stateless(

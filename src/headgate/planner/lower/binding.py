@@ -34,7 +34,13 @@ class Binder:
     unnest: bool = False
 
     def bind(self, node: exp.Expr) -> exp.Expr:
-        """Return a copy of `node` over the columns of the draft."""
+        """Return a copy of `node` over the columns of the draft, without outer parentheses."""
+        result = self._bind(node)
+        while isinstance(result, exp.Paren):
+            result = result.this.pop()
+        return result
+
+    def _bind(self, node: exp.Expr) -> exp.Expr:
         self._check(node)
         if isinstance(node, exp.Column):
             return self._column(node)
@@ -44,8 +50,7 @@ class Binder:
             return _at(column(TIMESTAMP_COLUMN), node)
         result = node.copy()
         for old, new in zip(_children(node), _children(result), strict=True):
-            bound = self.bind(old)
-            new.replace(bound)
+            new.replace(self._bind(old))
         return result
 
     def _check(self, node: exp.Expr) -> None:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from headgate.core.graph import OP_COLUMN
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.draft import DraftPartial, Merge, column
-from headgate.planner.spark_sql import spark_text
+from headgate.planner.spark_sql import generated_name, spark_text
 from headgate.planner.types import FLOATING, INTEGRAL
 
 _MERGES: dict[type[exp.Expr], Merge] = {
@@ -80,7 +80,7 @@ def partial_name(expr: exp.Expr) -> str:
     if isinstance(expr, exp.Count) and isinstance(expr.this, exp.Star):
         return "p_count"
     if isinstance(expr, exp.AggFunc) and isinstance(expr.this, exp.Column):
-        return f"p_{expr.sql_name().lower()}_{expr.this.name}"
+        return f"p_{generated_name(expr)}_{expr.this.name}"
     return f"p_{short_digest(spark_text(expr))}"
 
 
