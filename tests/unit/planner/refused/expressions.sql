@@ -1,0 +1,83 @@
+-- error: column 'colour' not found (available: auction, bidder, price, at)
+SELECT
+  price,
+  »colour
+FROM bids
+
+-- error: column or table 'x' not found
+SELECT »x.price FROM bids b
+
+-- error: column 'colour' not found in 'b'
+SELECT b.»colour FROM bids b
+
+-- error: table 'x' not found
+SELECT »x.* FROM bids b
+
+-- error: column 'p' not found (available: auction, bidder, price, at)
+SELECT price AS p FROM bids WHERE »p > 3
+
+-- error: unknown function 'frobnicate'
+SELECT »frobnicate(price) FROM bids
+
+-- error: an aggregate function is not allowed in this context
+SELECT kind FROM rides WHERE »count(*) > 1
+
+-- error: an aggregate inside an aggregate is not allowed
+SELECT sum(»count(*)) FROM rides
+
+-- error: count needs an argument: write count(*)
+SELECT »count() FROM rides
+
+-- error: a query inside an expression is not supported: write a JOIN instead
+SELECT kind FROM rides WHERE driver IN (»SELECT bidder FROM bids)
+
+-- error: a SELECT needs a FROM: there is nothing to read
+»SELECT 1
+
+-- error: a SELECT needs at least one column
+»SELECT FROM bids
+
+-- error: unnest is only supported in SELECT statements
+SELECT kind FROM rides WHERE »unnest(tags) = 'a'
+
+-- error: Projection contains multiple unnests, which is not currently supported
+SELECT unnest(tags), »unnest(array_distinct(tags)) FROM rides
+
+-- error: * is not allowed in this context
+SELECT lower(»*) FROM rides
+
+-- error: row_time() takes no arguments
+SELECT »row_time(1) FROM rides
+
+-- error: unsupported type TIME
+SELECT cast(»kind AS TIME) FROM rides
+
+-- error: The path argument to extract_json must be a literal
+SELECT extract_json(payload, »kind) FROM rides
+
+-- error: Invalid json path 'a.b': it starts with $
+SELECT extract_json(payload, »'a.b') FROM rides
+
+-- error: ORDER BY is not currently supported: a stream has no end to sort at
+SELECT kind FROM rides ORDER BY »kind
+
+-- error: LIMIT is not currently supported: a stream has no end
+SELECT kind FROM rides LIMIT »10
+
+-- error: DISTINCT ON is not supported
+SELECT DISTINCT ON (»kind) * FROM rides
+
+-- error: WITH RECURSIVE is not supported
+WITH RECURSIVE »a AS (SELECT kind FROM rides) SELECT * FROM a
+
+-- error: table names have no schema here: write the bare name
+SELECT * FROM »public.bids
+
+-- error: a function in FROM is not supported
+SELECT * FROM »hop(bids, at, interval '1 minute', interval '2 minutes')
+
+-- error: TABLESAMPLE is not supported
+SELECT * FROM »bids TABLESAMPLE (10 PERCENT)
+
+-- error: parameters are not supported
+SELECT kind FROM rides WHERE seats = $»1

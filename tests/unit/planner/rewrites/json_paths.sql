@@ -1,0 +1,2 @@
+get_first_json_object(j, '$.a') => to_json(get(if(try_parse_json(j) IS NULL, NULL, filter(transform(array(try_parse_json(j)), v -> try_variant_get(v, '$.a', 'variant')), v -> NOT v IS NULL)), 0))
+extract_json(j, '$.a[*].b')    => transform(if(try_parse_json(j) IS NULL, NULL, filter(transform(flatten(filter(transform(array(try_parse_json(j)), v -> try_variant_get(v, '$.a', 'array<variant>')), v -> NOT v IS NULL)), v -> try_variant_get(v, '$.b', 'variant')), v -> NOT v IS NULL)), v -> to_json(v))

@@ -1,0 +1,10 @@
+a ~ 'x'                        => a RLIKE 'x'
+a !~ 'x'                       => NOT a RLIKE 'x'
+a ~* 'x'                       => a RLIKE '(?i)x'
+a SIMILAR TO 'x%'              => a RLIKE '^(?:x.*)$'
+regexp_replace(a, 'x', 'y')    => regexp_replace(a, 'x', 'y')
+regexp_replace(a, 'x', 'y', 'gi') => regexp_replace(a, '(?i)x', 'y')
+regexp_replace(a, 'x', 'y', 3) => regexp_replace(a, 'x', 'y', 3)
+regexp_like(a, 'x', 'i')       => regexp_like(a, '(?i)x')
+regexp_match(a, '(x)(y)')      => if(a RLIKE '(x)(y)', array(regexp_extract(a, '(x)(y)', 1), regexp_extract(a, '(x)(y)', 2)), NULL)
+regexp_match(a, 'x')           => if(a RLIKE 'x', array(regexp_extract(a, 'x', 0)), NULL)

@@ -1,0 +1,15 @@
+extract(epoch from t)          => unix_micros(CAST(t AS TIMESTAMP)) / 1000000
+extract(hour from t)           => EXTRACT(HOUR FROM t)
+date_part('hour', t)           => EXTRACT(HOUR FROM t)
+extract(dow from t)            => dayofweek(t) - 1
+extract(isodow from t)         => EXTRACT(DOW_ISO FROM t)
+extract(milliseconds from t)   => (unix_micros(CAST(t AS TIMESTAMP)) % 60000000) / 1000
+date_bin(interval '5 minutes', t) => timestamp_micros(unix_micros(CAST(t AS TIMESTAMP)) - pmod(unix_micros(CAST(t AS TIMESTAMP)), 300000000))
+date_bin('1 hour', t, o)       => timestamp_micros(unix_micros(CAST(t AS TIMESTAMP)) - pmod(unix_micros(CAST(t AS TIMESTAMP)) - unix_micros(CAST(o AS TIMESTAMP)), 3600000000))
+to_timestamp_millis(n)         => timestamp_millis(n)
+to_timestamp_seconds(n)        => timestamp_seconds(n)
+to_timestamp_micros('2023-01-01') => to_timestamp('2023-01-01')
+to_timestamp(x)                => to_timestamp(x)
+dateadd(day, 1, t)             => dateadd(DAY, 1, t)
+timestampdiff(minute, a, b)    => timestampdiff(MINUTE, a, b)
+date_trunc('day', t)           => date_trunc('day', t)
