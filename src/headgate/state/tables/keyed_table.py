@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.core.checkpoint import WATERMARK_MAX, HashFilter, RunRef
+from headgate.core.checkpoint import HashFilter, RunRef
 from headgate.state.tables.base import StateTable
 from headgate.state.tables.equality import equal_rows, row_codes
 from headgate.state.tables.io import TableIo
@@ -33,7 +33,7 @@ from headgate.state.tables.rows import (
     is_sorted,
     select,
 )
-from headgate.state.tables.search import Probe, matching_rows
+from headgate.state.tables.search import Probe, matching_rows, rows_between
 from headgate.state.tables.version import ScratchRun, TableVersion
 
 
@@ -184,17 +184,10 @@ class KeyedTable(HashedTable):
     def older_than(self, time_us: int) -> pa.Table:
         """Return the live rows whose `_time` is earlier, with all columns but `_deleted`.
 
-        Sees what this batch has put. Files with nothing that old are not opened; of the others
-        the times are read, and then what is found, so the cost follows what is due.
+        Sees what this batch has put. Files with nothing that old are not opened, and the cost of
+        the others follows what is found in them.
         """
-        parts = [self._keys_before(file.batch, (), time_us) for file in self._batch_files()]
-        for scratch in self._version.scratch:
-            if _may_be_older(scratch, time_us):
-                parts.append(self._keys_before(self._open_scratch(scratch).batch, (), time_us))
-        for run in self._version.runs:
-            if _may_be_older(run, time_us):
-                parts.append(self._keys_before(self._open_run(run).batch, run.filters, time_us))
-        keys = concat([part for part in parts if part.num_rows], self.key_schema)
+        keys = concat(list(self._keys_before(time_us)), self.key_schema)
         order = hash_order(hashes(keys))
         columns = [keys.column(key) for key in self.key_columns]
         once = newest_of_equal(hashes(keys)[order], order, columns)
@@ -207,13 +200,24 @@ class KeyedTable(HashedTable):
         due = pc.and_(found, pc.fill_null(pc.less(values[TIME], time_us), False))
         return rows.filter(due)
 
-    def _keys_before(
-        self, batch: pa.RecordBatch, filters: Sequence[HashFilter], time_us: int
-    ) -> pa.RecordBatch:
-        times = pc.fill_null(batch.column(TIME), WATERMARK_MAX).to_numpy(zero_copy_only=False)
-        due = (times >= self.horizon) & (times < time_us)
-        mine = filter_mask(hashes(batch), filters)
-        return select(batch.select(self.key_schema.names), due if mine is None else due & mine)
+    def _keys_before(self, time_us: int) -> Iterator[pa.RecordBatch]:
+        """Yield the keys that any file holds with a time between the horizon and this one."""
+        files: list[tuple[OpenFile, tuple[HashFilter, ...]]]
+        files = [(file, ()) for file in self._batch_files()]
+        files += [
+            (self._open_scratch(scratch), ())
+            for scratch in self._version.scratch
+            if _may_be_older(scratch, time_us)
+        ]
+        files += [
+            (self._open_run(run), run.filters)
+            for run in self._version.runs
+            if _may_be_older(run, time_us)
+        ]
+        for file, filters in files:
+            rows = rows_between(file, self.horizon, time_us)
+            keys = file.batch.select(self.key_schema.names).take(pa.array(rows))
+            yield select(keys, filter_mask(hashes(keys), filters))
 
     def _beside(
         self, count: int, parts: list[pa.RecordBatch], owners: list[Ints]

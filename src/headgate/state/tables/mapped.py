@@ -27,6 +27,8 @@ class OpenFile:
     batch: pa.RecordBatch
     # Which ranges of the hash occur at all; made by `search.py` when it pays.
     presence: npt.NDArray[np.bool_] | None = None
+    # The rows that have a time, in the order of their times; likewise.
+    by_time: npt.NDArray[np.int32] | None = None
 
 
 _lock = threading.Lock()

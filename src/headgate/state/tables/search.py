@@ -7,8 +7,10 @@ that the search and the found rows lie on are read from a mapped file.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from headgate.core.checkpoint import HashFilter
 from headgate.state.tables.equality import equal_rows
 from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.rows import (
+    TIME,
     Hashes,
     Ints,
     Mask,
@@ -28,6 +31,8 @@ from headgate.state.tables.rows import (
 
 # Larger runs hold most keys anyway, and the table would need more than 8 MiB of every process.
 PRESENCE_ROWS_MAX = 1 << 20
+# Smaller files are read through faster than they are ordered.
+TIME_INDEX_ROWS_MIN = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -135,3 +140,26 @@ def _equal_ranges(wanted: Hashes, stored: Hashes) -> tuple[Ints, Ints]:
     starts = np.cumsum(counts) - counts
     rows = np.repeat(first - starts, counts) + np.arange(int(counts.sum()), dtype=np.int64)
     return np.repeat(which, counts), rows
+
+
+def rows_between(file: OpenFile, low: int, high: int) -> Ints:
+    """Return the rows of a file whose time lies in [low, high), ascending.
+
+    Large files are ordered by time once per process; after that the cost follows what is found.
+    """
+    column = file.batch.column(TIME)
+    if file.by_time is None:
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        values = column.fill_null(0).to_numpy(zero_copy_only=False)
+        if len(values) < TIME_INDEX_ROWS_MIN:
+            return np.flatnonzero(present & (values >= low) & (values < high))
+        timed = np.flatnonzero(present)
+        file.by_time = timed[np.argsort(values[timed])].astype(np.int32)
+
+    def time_of(row: int) -> int:
+        return int(column[int(row)].as_py())
+
+    order = cast(Sequence[int], file.by_time)
+    first = bisect_left(order, low, key=time_of)
+    last = bisect_left(order, high, lo=first, key=time_of)
+    return np.sort(file.by_time[first:last]).astype(np.int64)

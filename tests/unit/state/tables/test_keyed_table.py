@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from headgate.core.checkpoint import WATERMARK_MIN, TableState
 from headgate.state.tables import (
     KeyedTable,
     TableVersion,
+    search,
     state_from_version,
     version_from_state,
 )
@@ -178,6 +180,17 @@ class Life:
             [row for row in live if row[2] >= self.horizon], key=repr
         )
 
+    def check_older(self, tables: list[KeyedTable], time: int) -> None:
+        rows = [row for each in tables for row in each.older_than(time).to_pylist()]
+        seen = [
+            (repr(frozen([row[name] for name in self.names])), row["value"], row["_time"])
+            for row in rows
+        ]
+        live = [(repr(key), row[1], row[2]) for key, row in self.rows.items()]
+        assert sorted(seen, key=repr) == sorted(
+            [row for row in live if self.horizon <= row[2] < time], key=repr
+        )
+
     def finish(self, tables: list[KeyedTable]) -> list[TableVersion]:
         return [each.finish_epoch(self.epoch)[0] for each in tables]
 
@@ -199,6 +212,7 @@ def lives(draw: st.DrawFn) -> tuple[list[pa.DataType], Hasher, list[tuple[str, A
         st.tuples(st.sampled_from(["batch", "epoch", "retry", "restore", "scan"]), st.none()),
         st.tuples(st.just("rescale"), st.integers(1, 3)),
         st.tuples(st.just("expire"), st.integers(0, 15)),
+        st.tuples(st.just("older"), st.integers(0, 21)),
     )
     steps = draw(st.lists(step, max_size=40))
     hasher = draw(st.sampled_from([constant_hash, few_hashes, wide_hash]))
@@ -206,16 +220,18 @@ def lives(draw: st.DrawFn) -> tuple[list[pa.DataType], Hasher, list[tuple[str, A
 
 
 @settings(max_examples=200, deadline=None)
-@given(life=lives())
+@given(life=lives(), index_rows_min=st.sampled_from([1, 1000]))
 def test_a_table_is_a_dict_whatever_happens_in_between(
-    life: tuple[list[pa.DataType], Hasher, list[tuple[str, Any]]],
+    life: tuple[list[pa.DataType], Hasher, list[tuple[str, Any]]], index_rows_min: int
 ) -> None:
     key_types, hasher, steps = life
     run = Life(new_world(), key_types, hasher)
     tables = run.open()
-    for action, what in steps:
-        tables = take_step(run, tables, action, what)
-    run.check_scan(tables)
+    with patch.object(search, "TIME_INDEX_ROWS_MIN", index_rows_min):
+        for action, what in steps:
+            tables = take_step(run, tables, action, what)
+        run.check_scan(tables)
+        run.check_older(tables, 100)
     run.check_lookup(tables, [row[0] for row in run.rows.values()])
     shutil.rmtree(run.world.folder)
 
@@ -230,6 +246,9 @@ def take_step(run: Life, tables: list[KeyedTable], action: str, what: Any) -> li
             return tables
         case "scan":
             run.check_scan(tables)
+            return tables
+        case "older":
+            run.check_older(tables, what)
             return tables
         case "expire":
             run.horizon = max(run.horizon, what)
@@ -401,3 +420,16 @@ def test_writing_and_reading_in_turn_sees_the_latest(world: World) -> None:
         ]
         assert found == wanted
     assert table.scan().num_rows == 67
+
+
+def test_only_files_with_something_that_old_are_opened(world: World) -> None:
+    version = one_epoch(world, None, 1, [(1, 10, 1), (2, 12, 2)])
+    version = one_epoch(world, version, 2, [(3, 30, 3), (2, 31, 4)])
+    world.lose_cache()
+    table = KeyedTable.open(world.io(), version, TIMED, ["key"])
+    assert table.older_than(10).num_rows == 0
+    assert world.store.gets == []
+    found = table.older_than(20)
+    assert found.to_pylist() == [{"_hash": 1, "key": 1, "_time": 10, "value": 1}]
+    table.expire(11)
+    assert table.older_than(31)["key"].to_pylist() == [3]
