@@ -26,7 +26,7 @@ def rewrite_time(node: exp.Expr) -> exp.Expr:
     name = function_name(node)
     if isinstance(node, exp.Extract):
         return _extract(node)
-    if isinstance(node, exp.DateBin) or name == "date_bin":
+    if name == "date_bin":
         return _bin(node)
     if name in _FROM_NUMBER:
         argument = node.expressions[0] if node.expressions else None
@@ -68,7 +68,7 @@ def _extract(node: exp.Extract) -> exp.Expr:
 
 def _bin(node: exp.Expr) -> exp.Expr:
     """`date_bin(width, time [, origin])`: the start of the time's bin."""
-    arguments = node.expressions if isinstance(node, exp.Anonymous) else _bin_arguments(node)
+    arguments = node.expressions
     if len(arguments) not in (2, 3):
         raise error_at(node, "date_bin is written date_bin(interval, time [, origin])")
     width = interval_us(arguments[0])
@@ -82,7 +82,3 @@ def _bin(node: exp.Expr) -> exp.Expr:
     offset = exp.Sub(this=time.copy(), expression=origin)
     rest = call("pmod", offset, width)
     return call("timestamp_micros", exp.Sub(this=time, expression=rest))
-
-
-def _bin_arguments(node: exp.Expr) -> list[exp.Expr]:
-    return [value for value in node.args.values() if isinstance(value, exp.Expr)]

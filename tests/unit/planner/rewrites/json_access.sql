@@ -8,7 +8,7 @@ j ->> k                        => get_json_object(j, concat('$[\'', CAST(k AS ST
 -- What is cast or compared is the value.
 (j -> 'n')::int                => CAST((get_json_object(j, '$.n')) AS INT)
 j -> 's' = 'x'                 => get_json_object(j, '$.s') = 'x'
-j -> 'n' + 1                   => get_json_object(j, '$.n') + 1
+(j -> 'n') + 1                 => (get_json_object(j, '$.n')) + 1
 j ? 'k'                        => coalesce(array_contains(json_object_keys(j), 'k'), FALSE)
 json_get(j, 'a', 1, 'b')       => to_json(variant_get(try_parse_json(j), '$.a[1].b'))
 json_get_int(j, 'a')           => TRY_CAST(get_json_object(j, '$.a') AS BIGINT)
