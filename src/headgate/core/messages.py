@@ -66,6 +66,8 @@ class Progress:
     rows_out: int = 0
     rows_late: int = 0
     rows_bad: int = 0
+    # The text of one row that could not be read.
+    bad_sample: str | None = None
     watermark: int | None = None
     # Rows known to be waiting; None where a source cannot say.
     lag_rows: int | None = None

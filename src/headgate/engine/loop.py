@@ -330,6 +330,7 @@ class WorkerLoop:
         reports = result.reports.values()
         sinks = {o.id for o in self._start.graph.sinks()}
         rows = sum(seen.rows for seen in result.observed.values())
+        samples = (seen.bad_sample for seen in result.observed.values())
         past = self.progress
         self.progress = Progress(
             batches=past.batches + 1,
@@ -337,6 +338,7 @@ class WorkerLoop:
             rows_out=past.rows_out + sum(r.rows_in for r in reports if r.operator in sinks),
             rows_late=past.rows_late + sum(r.rows_late for r in reports),
             rows_bad=past.rows_bad + sum(seen.bad for seen in result.observed.values()),
+            bad_sample=next(filter(None, samples), past.bad_sample),
             watermark=self._tracker.reached,
             lag_rows=self._lag_rows,
             last_batch_ms=elapsed_ms,

@@ -29,6 +29,8 @@ class SourceObserved:
     watermark: int | None
     rows: int
     bad: int
+    # The text of one of the bad rows, for a person.
+    bad_sample: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class Engine:
         observed = {}
         for source, observation in builder.observations.items():
             seen = observation.get
-            observed[source] = SourceObserved(seen["watermark"], seen["rows"], seen["bad"])
+            observed[source] = SourceObserved(
+                seen["watermark"], seen["rows"], seen["bad"], seen["bad_sample"]
+            )
         done = time.perf_counter()
         return BatchResult(
             state=_next_state(state, reports),

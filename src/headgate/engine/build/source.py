@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
+from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN, EVENT_TIME_COLUMN
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, SourceSpec
 from headgate.engine.build.sql import named, quoted
 
 if TYPE_CHECKING:
     from headgate.engine.build.frame import Builder, Frame
-
-BAD_COLUMN = "_bad"
 
 
 def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
@@ -25,12 +24,12 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
     start, end = cut.start[operator.id], cut.end[operator.id]
     parallelism = builder.context.parallelism
     if start == end:
-        return Frame(
-            _filtered(spec, _with_event_time(spec, _empty(builder, spec), cut.now_ms), False)
-        )
+        nothing = _with_event_time(spec, _empty(builder, spec), frozenset(), cut.now_ms)
+        return Frame(_filtered(spec, nothing, False))
     rows = builder.sources[operator.id].read(builder.spark, start, end, parallelism)
-    df = _with_event_time(spec, rows, cut.now_ms)
-    bad = BAD_COLUMN in builder.columns_of(operator.id, df)
+    given = frozenset(builder.columns_of(operator.id, rows))
+    df = _with_event_time(spec, rows, given, cut.now_ms)
+    bad = BAD_COLUMN in given
     shared = len(builder.graph.consumers(operator.id)) > 1
     if shared:
         # Metrics of a persisted plan are lost, so the plan is observed above it, by one consumer.
@@ -42,7 +41,7 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
 
 def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
     if bad:
-        df = df.where(f"NOT {BAD_COLUMN}").drop(BAD_COLUMN)
+        df = df.where(f"NOT {BAD_COLUMN}").drop(BAD_COLUMN, BAD_SAMPLE_COLUMN)
     return df if spec.where is None else df.where(spec.where)
 
 
@@ -53,13 +52,22 @@ def _empty(builder: Builder, spec: SourceSpec) -> DataFrame:
     return builder.spark.range(0, 0, 1, builder.context.parallelism).selectExpr(*columns)
 
 
-def _with_event_time(spec: SourceSpec, rows: DataFrame, now_ms: int) -> DataFrame:
+def _with_event_time(
+    spec: SourceSpec, rows: DataFrame, given: frozenset[str], now_ms: int
+) -> DataFrame:
+    """Return the table's columns, the event time and the hidden columns, in this order."""
+    event_time = spec.event_time
+    if event_time is None and EVENT_TIME_COLUMN in given:
+        event_time = EVENT_TIME_COLUMN
+    hidden = [c for c in (OP_COLUMN, BAD_COLUMN, BAD_SAMPLE_COLUMN) if c in given]
+    if spec.updating and OP_COLUMN not in hidden:
+        hidden.append(OP_COLUMN)
     # One SELECT: Spark resolves a column that an earlier item of the same list defines.
-    event_time = spec.event_time or f"timestamp_millis({now_ms})"
     return rows.selectExpr(
-        "*",
+        *(quoted(column.name) for column in spec.columns),
         *(named(computed) for computed in spec.computed),
-        f"{event_time} AS {TIMESTAMP_COLUMN}",
+        f"{event_time or f'timestamp_millis({now_ms})'} AS {TIMESTAMP_COLUMN}",
+        *hidden,
     )
 
 
@@ -75,4 +83,5 @@ def _observed(
         F.expr(f"max(unix_micros({spec.watermark})) AS watermark"),
         F.expr("count(1) AS rows"),
         F.expr(f"{bad_rows} AS bad"),
+        F.expr(f"{f'max({BAD_SAMPLE_COLUMN})' if bad else 'CAST(NULL AS STRING)'} AS bad_sample"),
     )
