@@ -74,13 +74,13 @@ class World:
         return replace(io, **more)  # type: ignore[arg-type]
 
 
+# Removed when the process ends.
+_worlds = tempfile.TemporaryDirectory(prefix="headgate-tables-")
+
+
 def new_world() -> World:
     release_all()
-    return World(tempfile.mkdtemp(prefix="headgate-tables-"))
-
-
-def pmod_hash(value: object, parallelism: int) -> int:
-    return int(value) % parallelism  # type: ignore[call-overload, no-any-return]
+    return World(tempfile.mkdtemp(dir=_worlds.name))
 
 
 def rescale(states: list[TableState], parallelism: int) -> list[TableVersion]:
