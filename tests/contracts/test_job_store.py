@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from headgate.controller.drive import Change, drive
 from headgate.controller.events import StopRequested, TakenUp
@@ -25,7 +26,8 @@ from headgate.controller.notes import CheckpointNote, Note, PhaseNote
 from headgate.controller.spec import JobSpec
 from headgate.controller.state import JobState, stored_form
 from headgate.controller.states.created import Created
-from headgate.core.errors import UserError
+from headgate.controller.tables import jobs
+from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import Epoch, Generation, JobId
 from tests.contracts.postgres import find_binaries, postgres_server
 from tests.unit.controller.world import every_state
@@ -49,8 +51,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'folder' / 'jobs.db'}"
     server = request.getfixturevalue("postgres_url")
-    import sqlalchemy as sa
-
     name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
     admin = sa.create_engine(
         sa.make_url(server).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
@@ -171,6 +171,18 @@ def test_database_keeps_its_own_name(url: str, store: JobStore) -> None:
     again = JobStore(url)
     assert again.database == store.database
     again.close()
+
+
+def test_job_that_cannot_be_read_is_named_and_does_not_hide_the_others(store: JobStore) -> None:
+    created(store, JobId("good"))
+    created(store, JobId("bad"))
+    with store._engine.begin() as connection:
+        connection.execute(
+            sa.update(jobs).where(jobs.c.id == "bad").values(state='{"kind":"from the future"}')
+        )
+    assert [stored.job for stored in store.list_jobs()] == ["good"]
+    with pytest.raises(InternalError, match="job bad cannot be read"):
+        store.get_job(JobId("bad"))
 
 
 # ---- leases ----------------------------------------------------------------------------------

@@ -6,10 +6,14 @@ import time
 
 
 class SteadyClock:
-    """Wall-clock milliseconds at the start, counted on by the monotonic clock."""
+    """Wall-clock milliseconds at the start, counted on by a clock that nobody can set.
+
+    Where there is one that also counts the sleep of the machine, that one: leases go on meanwhile.
+    """
 
     def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        self._offset_ns = time.time_ns() - time.clock_gettime_ns(self._source)
 
     def now_ms(self) -> int:
-        return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+        return (time.clock_gettime_ns(self._source) + self._offset_ns) // 1_000_000

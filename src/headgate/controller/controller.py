@@ -55,6 +55,7 @@ from headgate.state.layout import check_name
 log = logging.getLogger("headgate.controller")
 
 JOB_THREADS = 4
+COMMAND_TIMEOUT_SECONDS = 30.0
 
 
 @model
@@ -77,7 +78,6 @@ class _Driven:
 
     runner: JobRunner
     executor: ThreadPoolExecutor
-    progress: Progress | None = None
 
 
 class Controller:
@@ -93,6 +93,9 @@ class Controller:
         self._holder = lease_holder()
         self._lock = threading.RLock()
         self._jobs: dict[JobId, _Driven] = {}
+        # What the last worker of a job said; kept after the job's end.
+        self._progress: dict[JobId, Progress] = {}
+        self._takes_up = True
         self._subscribers: list[Callable[[Notice], None]] = []
         self._closed = threading.Event()
         self._store = JobStore(settings.database_url)
@@ -111,9 +114,12 @@ class Controller:
     # ---- life --------------------------------------------------------------------------------
 
     def start(self, *, take_up: bool = True) -> None:
-        """Take up every job that nobody drives, and go on looking for such jobs."""
-        if take_up:
-            self._take_up_all()
+        """Take up every job that nobody drives, and go on looking for such jobs.
+
+        Without `take_up`, only jobs that are created or attached here are driven here.
+        """
+        self._takes_up = take_up
+        self._take_up_all()
         self._keeper.start()
 
     def close(self) -> None:
@@ -178,11 +184,11 @@ class Controller:
                 self._drive(job, spec)
             else:
                 self._store.update_spec(job, spec, self._clock.now_ms())
-            self.restart_job(job, "safe", parallelism=spec.parallelism, limits=spec.limits)
+        self.restart_job(job, "safe", parallelism=spec.parallelism, limits=spec.limits)
         return job
 
     def stop_job(self, job: JobId, mode: StopMode = "checkpoint") -> None:
-        self._post(job, StopRequested(mode=mode))
+        self._command(job, StopRequested(mode=mode))
 
     def restart_job(
         self,
@@ -192,18 +198,18 @@ class Controller:
         parallelism: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._post(job, RestartRequested(mode=mode, parallelism=parallelism, limits=limits))
+        self._command(job, RestartRequested(mode=mode, parallelism=parallelism, limits=limits))
 
     def rescale_job(self, job: JobId, parallelism: int) -> None:
         if parallelism < 1:
             raise UserError("the parallelism must be at least 1", code="parallelism")
-        self._post(job, RescaleRequested(parallelism=parallelism))
+        self._command(job, RescaleRequested(parallelism=parallelism))
 
     def trigger_checkpoint(self, job: JobId) -> None:
-        self._post(job, CheckpointRequested())
+        self._command(job, CheckpointRequested())
 
     def savepoint(self, job: JobId, name: str) -> None:
-        self._post(job, SavepointRequested(name=check_name(name, what="savepoint")))
+        self._command(job, SavepointRequested(name=check_name(name, what="savepoint")))
 
     def update_job(self, job: JobId, spec: JobSpec) -> None:
         """Change how a job is run, from its next start on."""
@@ -212,11 +218,10 @@ class Controller:
 
     def delete_job(self, job: JobId) -> None:
         """Forget a job that has ended; its checkpoints are not touched."""
-        with self._lock:
-            if not self.job_status(job).terminal:
-                raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
-            self._release(job)
-            self._store.delete_job(job)
+        if not self.job_status(job).terminal:
+            raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
+        self._release(job, lost=True)
+        self._store.delete_job(job)
 
     # ---- looking -----------------------------------------------------------------------------
 
@@ -266,10 +271,12 @@ class Controller:
 
     # ---- driving -----------------------------------------------------------------------------
 
-    def _post(self, job: JobId, event: Event) -> None:
+    def _command(self, job: JobId, event: Event) -> None:
+        """Have the job's runner take the command; when this returns, it is stored."""
         with self._lock:
             self._stored(job)
-            self._drive(job).runner.post(event)
+            handled = self._drive(job).runner.command(event)
+        handled.wait(COMMAND_TIMEOUT_SECONDS)
 
     def _is_driven(self, job: JobId) -> bool:
         driven = self._jobs.get(job)
@@ -301,6 +308,8 @@ class Controller:
             self._store.update_spec(job, spec, self._clock.now_ms())
         # Read after the lease was taken: from now on nobody else changes it.
         stored = self._stored(job)
+        # The workers of a controller that was killed could not clean up after themselves.
+        shutil.rmtree(self._data_dir / "scratch" / job, ignore_errors=True)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
         runner = JobRunner(
             stored, lease, self._store, self._ports(job, lease), executor, self._notify
@@ -330,9 +339,8 @@ class Controller:
     def _notify(self, notice: Notice) -> None:
         with self._lock:
             subscribers = list(self._subscribers)
-            driven = self._jobs.get(notice.job)
-        if isinstance(notice, ProgressMade) and driven is not None:
-            driven.progress = notice.progress
+            if isinstance(notice, ProgressMade):
+                self._progress[notice.job] = notice.progress
         for subscriber in subscribers:
             try:
                 subscriber(notice)
@@ -351,8 +359,7 @@ class Controller:
             driven = self._jobs.get(stored.job)
         here = driven is not None and not driven.runner.is_over
         state = driven.runner.state if driven is not None and here else stored.state
-        progress = driven.progress if driven is not None else None
-        return status_of(stored, state, progress, driven_here=here)
+        return status_of(stored, state, self._progress.get(stored.job), driven_here=here)
 
     # ---- leases ------------------------------------------------------------------------------
 
@@ -369,7 +376,8 @@ class Controller:
         with self._lock:
             driven = dict(self._jobs)
         for job, entry in driven.items():
-            if entry.runner.is_over:
+            if entry.runner.is_over or entry.runner.is_idle:
+                # Whoever wants it next may be another controller.
                 self._release(job)
                 continue
             renewed = self._store.renew_lease(
@@ -380,19 +388,25 @@ class Controller:
             if isinstance(renewed, LeaseLost):
                 log.warning("job %s: the lease was lost", job)
                 self._fleet.kill(job, entry.runner.state.facts.generation)
-                self._release(job)
+                self._release(job, lost=True)
             else:
                 entry.runner.renewed(renewed)
 
-    def _release(self, job: JobId) -> None:
+    def _release(self, job: JobId, *, lost: bool = False) -> None:
+        """Stop driving a job that has ended, that nobody drives here any more, or that is lost."""
         with self._lock:
-            entry = self._jobs.pop(job, None)
-        if entry is not None:
-            entry.runner.close()
-            entry.executor.shutdown(wait=False)
-            self._store.release_lease(entry.runner.lease)
+            entry = self._jobs.get(job)
+            # Commands are given under the lock: one that came since the decision keeps the runner.
+            if entry is None or not (entry.runner.is_over or lost or entry.runner.is_idle):
+                return
+            del self._jobs[job]
+        entry.runner.close()
+        entry.executor.shutdown(wait=False)
+        self._store.release_lease(entry.runner.lease)
 
     def _take_up_all(self) -> None:
+        if not self._takes_up:
+            return
         for stored in self._store.list_jobs():
             with self._lock:
                 if stored.job in self._jobs or is_terminal(stored.state) or self._closed.is_set():

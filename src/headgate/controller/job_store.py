@@ -8,11 +8,13 @@ it, so that the writes of a controller that lost its lease change nothing.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
@@ -32,9 +34,11 @@ from headgate.controller.tables import (
     pipelines,
     settings,
 )
-from headgate.core.errors import UserError
+from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import JobId
 from headgate.core.model import from_json, model, to_json
+
+log = logging.getLogger("headgate.controller.job_store")
 
 CHECKPOINTS_KEPT = 1_000
 
@@ -150,7 +154,8 @@ class JobStore:
         if pipeline is not None:
             query = query.where(jobs.c.pipeline == pipeline)
         with self._reading() as connection:
-            return [_stored(row) for row in connection.execute(query)]
+            rows = connection.execute(query).all()
+        return [stored for stored in map(_stored_if_readable, rows) if stored is not None]
 
     def find_job(self, *, pipeline: str, state_url: str) -> StoredJob | None:
         """Return the newest job of this pipeline with this state; None = there is none."""
@@ -298,14 +303,31 @@ def _encode(state: JobState) -> str:
 
 def _stored(row: sa.Row[tuple[object, ...]]) -> StoredJob:
     fields = row._mapping
-    return StoredJob(
-        job=JobId(str(fields["id"])),
-        spec=from_json(JobSpec, str(fields["spec"])),
-        state=from_json(StoredJobState, str(fields["state"])),
-        version=fields["version"],
-        created_ms=fields["created_ms"],
-        updated_ms=fields["updated_ms"],
-    )
+    try:
+        return StoredJob(
+            job=JobId(str(fields["id"])),
+            spec=from_json(JobSpec, str(fields["spec"])),
+            state=from_json(StoredJobState, str(fields["state"])),
+            version=fields["version"],
+            created_ms=fields["created_ms"],
+            updated_ms=fields["updated_ms"],
+        )
+    except ValidationError as error:
+        raise InternalError(
+            f"job {fields['id']} cannot be read: it was stored by another version of Headgate, or"
+            " the database is damaged. Its checkpoints are not affected.",
+            code="job_unreadable",
+            detail=str(error),
+        ) from error
+
+
+def _stored_if_readable(row: sa.Row[tuple[object, ...]]) -> StoredJob | None:
+    """One job that this version cannot read must not keep the others from being driven."""
+    try:
+        return _stored(row)
+    except InternalError as error:
+        log.error("%s", error.message)
+        return None
 
 
 def _put_pipeline(connection: Connection, spec: JobSpec, now_ms: int) -> None:

@@ -13,6 +13,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,7 +24,7 @@ from headgate.controller.job_store import JobStore, Lease, LeaseLost, StoredJob
 from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
 from headgate.controller.perform import is_slow, perform
 from headgate.controller.ports import JobPorts
-from headgate.controller.state import JobState, next_deadline
+from headgate.controller.state import JobState, is_terminal, next_deadline
 from headgate.core.errors import HeadgateError
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Heartbeat
@@ -33,12 +34,24 @@ log = logging.getLogger("headgate.controller.runner")
 # A loop that fails is started again from the stored state; more often than this it is given up.
 CRASHES_MAX = 20
 RESTART_PAUSE_SECONDS = 0.2
+# A deadline missed by so much means that this process was asleep; waking up takes so long.
+OVERSLEPT_MS = 1_000
+WAKING_MS = 500
 DATABASE_RETRY_SECONDS = 0.5
 DATABASE_RETRIES_MAX = 60
 
 
 class LetGo(Exception):
     """Another controller drives the job now."""
+
+
+@dataclass
+class _Command:
+    """An event that somebody waits for."""
+
+    event: Event
+    done: threading.Event = field(default_factory=threading.Event)
+    dealt_with: bool = False
 
 
 class JobRunner:
@@ -61,7 +74,8 @@ class JobRunner:
         self._ports = ports
         self._executor = executor
         self._notify = notify
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | _Command | None] = queue.SimpleQueue()
+        self._open_commands: list[_Command] = []
         self._closing = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job}", daemon=True)
@@ -86,6 +100,25 @@ class JobRunner:
         """Queue an event; from any thread."""
         self._events.put(event)
 
+    def command(self, event: Event) -> threading.Event:
+        """Queue an event; what is returned is set when it has been dealt with.
+
+        Set at once where nobody could wait for it: in the runner's own thread.
+        """
+        command = _Command(event)
+        self._open_commands.append(command)
+        self._events.put(command)
+        if threading.current_thread() is self._thread:
+            command.done.set()
+        return command.done
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the job is at its end and nobody has asked for anything else."""
+        self._open_commands = [c for c in self._open_commands if not c.dealt_with]
+        ended = is_terminal(self._state) and self._state.facts.cleaning_since_ms is None
+        return ended and not self._open_commands
+
     def renewed(self, lease: Lease) -> None:
         self._lease = lease
 
@@ -109,12 +142,19 @@ class JobRunner:
                 break
             except Exception:
                 # The thread's boundary. The job is taken up again as after a crash.
+                if self._closing.is_set():
+                    break
                 log.exception("job %s: its loop failed and is started again", self.job)
                 self._closing.wait(RESTART_PAUSE_SECONDS)
         else:
             log.error("job %s: its loop failed %s times, it is let go", self.job, CRASHES_MAX)
             self._abandon()
         self._over.set()
+        # Nobody will deal with these any more; nobody should wait for them either.
+        while not self._events.empty():
+            left = self._events.get()
+            if isinstance(left, _Command):
+                left.done.set()
 
     def _loop(self) -> None:
         self._load()
@@ -122,16 +162,25 @@ class JobRunner:
             event = self._next_event()
             if event is None:
                 return
-            self._handle(event)
+            if not isinstance(event, _Command):
+                self._handle(event)
+                continue
+            try:
+                self._handle(event.event)
+            finally:
+                event.dealt_with = True
+                event.done.set()
 
-    def _next_event(self) -> Event | None:
+    def _next_event(self) -> Event | _Command | None:
         deadline_ms = next_deadline(self._state)
         if deadline_ms is None:
             return self._events.get()
         wait_ms = deadline_ms - self._ports.clock.now_ms()
+        # Even if the deadline has passed, what is waiting comes first: it may be a heartbeat. A
+        # process that was asleep must first give its other threads a chance to receive it.
+        least_ms = WAKING_MS if wait_ms < -OVERSLEPT_MS else 0
         try:
-            # Even if the deadline has passed, what is waiting comes first: it may be a heartbeat.
-            return self._events.get(timeout=max(0.0, wait_ms / 1000))
+            return self._events.get(timeout=max(least_ms, wait_ms) / 1000)
         except queue.Empty:
             return Tick()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from headgate.controller.notes import SavepointNote
-from headgate.controller.notices import Noted
+from headgate.controller.notices import Noted, Notice
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import JobId
 from tests.unit.controller.support import is_exact, job_spec, new_controller, published
@@ -202,6 +202,60 @@ def test_rescale_and_savepoint_of_a_running_job(tmp_path: Path) -> None:
     assert [(a.name, a.failure) for a in answers] == [("before", None)]
     ranges = published(tmp_path)
     assert is_exact(ranges, ranges[-1][1])
+
+
+def test_stopped_job_that_is_attached_again_is_under_way_at_once(tmp_path: Path) -> None:
+    controller = new_controller(tmp_path, rows=ROWS)
+    controller.start(take_up=False)
+    try:
+        job = controller.attach_job(job_spec(tmp_path))
+        controller.stop_job(job, "force")
+        assert controller.wait_for(job, lambda s: s.terminal, PATIENCE_SECONDS).state == "stopped"
+        # Long enough for the controller to have let go of the job that had ended.
+        assert eventually(lambda: not controller.job_status(job).driven_here)
+        for _ in range(5):
+            controller.attach_job(job_spec(tmp_path))
+            assert not controller.job_status(job).terminal
+            controller.stop_job(job, "force")
+            controller.wait_for(job, lambda s: s.terminal, PATIENCE_SECONDS)
+        controller.delete_job(job)
+        with pytest.raises(UserError, match="no job"):
+            controller.job_status(job)
+    finally:
+        controller.close()
+
+
+def test_controller_that_takes_nothing_up_leaves_other_jobs_alone(tmp_path: Path) -> None:
+    first = new_controller(tmp_path, rows=ROWS)
+    first.start()
+    job = first.create_job(job_spec(tmp_path))
+    first.wait_for(job, lambda s: s.state == "running", PATIENCE_SECONDS)
+    first.close()
+    second = new_controller(tmp_path, rows=ROWS)
+    second.start(take_up=False)
+    try:
+        own = second.attach_job(job_spec(tmp_path))
+        second.wait_for(own, lambda s: s.committed_epoch >= 2, PATIENCE_SECONDS)
+        assert own != job
+        assert not second.job_status(job).driven_here
+    finally:
+        second.close()
+
+
+def test_subscriber_that_fails_stops_no_job(tmp_path: Path) -> None:
+    def broken(notice: Notice) -> None:
+        raise ZeroDivisionError
+
+    controller = new_controller(tmp_path, rows=100)
+    controller.subscribe(broken)
+    controller.start()
+    try:
+        job = controller.create_job(job_spec(tmp_path))
+        status = controller.wait_for(job, lambda s: s.terminal, PATIENCE_SECONDS)
+    finally:
+        controller.close()
+    assert status.state == "finished"
+    assert status.recoveries == 0
 
 
 def test_bad_requests_are_refused(tmp_path: Path) -> None:

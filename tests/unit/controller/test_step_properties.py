@@ -161,6 +161,11 @@ def check(before: JobState, event: Event, now_ms: int) -> JobState:
         # Every state that is not an end either waits for an action with a time limit, or for time.
         waiting_for_slots = after.kind == "scheduling" and after.phase == "waiting_for_slots"
         assert next_deadline(after) is not None or waiting_for_slots
+    deadline_ms = next_deadline(after)
+    if deadline_ms is not None:
+        # A deadline at which nothing happens would be one that comes again at once, for ever.
+        due_ms = max(now_ms, deadline_ms)
+        assert step(after, Tick(), due_ms).next != after
     assert from_json(StoredJobState, to_json(stored_form(after), StoredJobState)) == stored_form(
         after
     )
