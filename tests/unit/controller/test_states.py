@@ -20,6 +20,7 @@ from headgate.controller.events import (
     CheckpointSuperseded,
     CleanupDone,
     Compiled,
+    LoadPrepared,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
@@ -28,7 +29,9 @@ from headgate.controller.events import (
     TakenUp,
     WorkerDisconnected,
     WorkerExited,
+    WorkersKilled,
 )
+from headgate.controller.facts import Lineage
 from headgate.controller.limits import UNLIMITED, Limits
 from headgate.controller.notes import PhaseNote, SavepointNote
 from headgate.controller.states.failed import Failed
@@ -37,11 +40,11 @@ from headgate.controller.states.recovering import Recovering
 from headgate.controller.states.running import Running
 from headgate.controller.states.scheduling import Scheduling
 from headgate.controller.states.stopping import Stopping
-from headgate.core.checkpoint import CheckpointRef, SinkCommit
+from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.ids import Epoch, Generation
 from headgate.core.messages import Heartbeat, Progress, SourcesFinished, Stop
-from tests.unit.controller.support import SINK
+from tests.unit.controller.support import JOB, SINK
 from tests.unit.controller.world import (
     STORAGE_ERROR,
     USER_ERROR,
@@ -264,6 +267,28 @@ def test_results_of_an_earlier_turn_change_nothing() -> None:
     before = world.state
     world.say(Compiled(turn=old_turn, needs=(), fingerprint="other"))
     assert world.state == before
+
+
+def test_load_that_was_prepared_before_a_rescale_is_not_taken() -> None:
+    world = every_state()["recovering, preparing"]
+    asked = last_of(world.actions, PrepareLoad)
+    world.say(RescaleRequested(parallelism=4))
+    before = world.state
+    plan = LoadingPlan(job=JOB, parallelism=asked.parallelism)
+    world.say(LoadPrepared(turn=asked.turn, plan=plan, lineage=Lineage()))
+    assert world.state == before
+    world.load_prepared()
+    assert world.state.kind == "compiling"
+
+
+def test_end_of_an_earlier_kill_is_not_the_end_of_this_one() -> None:
+    world = World().to_recovering()
+    earlier = last_of(world.actions, KillWorkers)
+    world.say(StopRequested(mode="force"))
+    world.say(WorkersKilled(turn=earlier.turn))
+    assert world.state.kind == "stopping"
+    world.killed()
+    assert world.state.kind == "stopped"
 
 
 def test_recovering_keeps_the_first_error_while_recoveries_fail() -> None:
