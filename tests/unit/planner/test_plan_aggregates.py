@@ -163,7 +163,7 @@ def test_keys_are_named_after_their_expressions_not_their_aliases() -> None:
     first = spec_of(query.format("a", "b"), "updating_aggregate")
     second = spec_of(query.format("x", "y"), "updating_aggregate")
     assert first == second
-    assert first.keys[0].name == "kind"
+    assert "kind" in {k.name for k in first.keys}
 
 
 def test_an_updating_aggregate_always_counts_its_rows() -> None:

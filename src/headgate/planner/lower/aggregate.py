@@ -11,7 +11,7 @@ from headgate.planner.errors import error_at
 from headgate.planner.functions import is_aggregate
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.binding import conjuncts
-from headgate.planner.lower.columns import qualified
+from headgate.planner.lower.columns import is_path, map_paths, path_name, qualified
 from headgate.planner.lower.context import Context, aggregating
 from headgate.planner.lower.draft import (
     AggregateDraft,
@@ -178,12 +178,12 @@ def _name_keys(grouping: _Grouping, plain: list[exp.Expr]) -> None:
     texts: dict[str, exp.Expr] = {}
     for bound in plain:
         texts.setdefault(spark_text(bound), bound)
-    wanted = [
-        e.name if isinstance(e, exp.Column) else f"k_{short_digest(t)}" for t, e in texts.items()
-    ]
+    wanted = [path_name(e) if is_path(e) else f"k_{short_digest(t)}" for t, e in texts.items()]
     for name, (text, expr) in zip(unique_names(wanted), texts.items(), strict=True):
         grouping.keys[name] = expr
         grouping.by_text[text] = name
+    # The hash that places a key depends on the order, so the order does not depend on the text.
+    grouping.keys = dict(sorted(grouping.keys.items()))
     if grouping.window is not None:
         grouping.window_name = unique_names(["window"], taken=grouping.keys)[0]
         if grouping.window_expr is not None:
@@ -243,8 +243,8 @@ def _output_names(calls: dict[str, exp.Expr], grouping: _Grouping) -> dict[str, 
         inner = call.this if isinstance(call, exp.Filter) else call
         if inner is call and isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
             wanted.append("count")
-        elif inner is call and isinstance(call, exp.AggFunc) and isinstance(call.this, exp.Column):
-            wanted.append(f"{generated_name(call)}_{call.this.name}")
+        elif inner is call and isinstance(call, exp.AggFunc) and is_path(call.this):
+            wanted.append(f"{generated_name(call)}_{path_name(call.this)}")
         else:
             wanted.append(f"agg_{short_digest(text)}")
     taken = [*grouping.keys, grouping.window_name]
@@ -339,17 +339,16 @@ def _counts_rows(call: exp.Expr) -> bool:
 
 def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:
     """Return the aggregate over kept columns, and add what it needs to `rows`."""
-    result = call.copy()
 
-    def keep(node: exp.Expr) -> exp.Expr:
-        name = f"v_{node.name}" if isinstance(node, exp.Column) else None
-        name = name or f"v_{short_digest(spark_text(node))}"
-        rows[name] = node.copy()
+    def keep(path: exp.Expr) -> exp.Expr:
+        name = f"v_{path_name(path)}"
+        # Two paths may have one name: `a.b` and a column called `a_b`.
+        if name in rows and spark_text(rows[name]) != spark_text(path):
+            name = f"v_{short_digest(spark_text(path))}"
+        rows[name] = path.copy()
         return column(name)
 
-    for node in list(result.find_all(exp.Column)):
-        node.replace(keep(node))
-    return _as_spark_aggregate(result, udafs)
+    return _as_spark_aggregate(map_paths(call, keep), udafs)
 
 
 def _as_spark_aggregate(call: exp.Expr, udafs: frozenset[str]) -> exp.Expr:

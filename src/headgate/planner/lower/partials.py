@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN
 from headgate.planner.infer import infer_type
+from headgate.planner.lower.columns import is_path, path_name
 from headgate.planner.lower.draft import DraftPartial, Merge, column
 from headgate.planner.spark_sql import generated_name, spark_text
 from headgate.planner.types import FLOATING, INTEGRAL
@@ -79,8 +80,8 @@ def partial_name(expr: exp.Expr) -> str:
     """Name a partial after what it computes, so that its name does not depend on its place."""
     if isinstance(expr, exp.Count) and isinstance(expr.this, exp.Star):
         return "p_count"
-    if isinstance(expr, exp.AggFunc) and isinstance(expr.this, exp.Column):
-        return f"p_{generated_name(expr)}_{expr.this.name}"
+    if isinstance(expr, exp.AggFunc) and is_path(expr.this):
+        return f"p_{generated_name(expr)}_{path_name(expr.this)}"
     return f"p_{short_digest(spark_text(expr))}"
 
 

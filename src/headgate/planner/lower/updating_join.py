@@ -7,12 +7,15 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headgate.planner.errors import error_at
-from headgate.planner.lower.columns import map_columns, unqualified
+from headgate.planner.lower.columns import map_paths, path_name, paths, unqualified
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import Exprs, UpdatingJoinDraft, column
+from headgate.planner.lower.draft import UpdatingJoinDraft, column
 from headgate.planner.lower.relation import Field, Relation, filtered_draft, unique_names
+from headgate.planner.spark_sql import spark_text
 
-_SIDES = {"__in0": "l_", "__in1": "r_"}
+_SIDES = {"__in0": "l", "__in1": "r"}
+# Text of a path over `__in0` and `__in1` -> ((side, name), the path over the side's input).
+Kept = dict[str, tuple[tuple[str, str], exp.Expr]]
 
 
 def lower_updating_join(
@@ -34,16 +37,19 @@ def lower_updating_join(
             keys.append(pair)
     if not keys:
         raise error_at(at, "Updating joins must include an equijoin condition")
+    # The order in which ON names the keys makes no difference to what is kept.
+    keys.sort(key=lambda pair: (spark_text(pair[0]), spark_text(pair[1])))
     names = unique_names(f.name for f in fields)
-    outputs = {n: _kept(f.expr) for n, f in zip(names, fields, strict=True)}
+    kept = _kept_paths([*(f.expr for f in fields), *residual])
+    outputs = {n: _over_kept(f.expr, kept) for n, f in zip(names, fields, strict=True)}
     draft = UpdatingJoinDraft(
         inputs=[filtered_draft(left).draft, filtered_draft(right).draft],
         types={n: _type(left, right, f) for n, f in zip(names, fields, strict=True)},
         left_keys=[unqualified(a) for a, _ in keys],
         right_keys=[unqualified(b) for _, b in keys],
-        left_columns=_columns(fields, residual, "__in0"),
-        right_columns=_columns(fields, residual, "__in1"),
-        residual=_kept(exp.and_(*residual)) if residual else None,
+        left_columns={n: e for (side, n), e in kept.values() if side == "l"},
+        right_columns={n: e for (side, n), e in kept.values() if side == "r"},
+        residual=_over_kept(exp.and_(*residual), kept) if residual else None,
         outputs=outputs,
         ttl_ms=context.catalog.updating_ttl_ms,
     )
@@ -64,20 +70,27 @@ def _equality(condition: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     return None
 
 
-def _columns(fields: tuple[Field, ...], residual: list[exp.Expr], side: str) -> Exprs:
-    """Return the input columns of one side that the join must be able to give back."""
-    found = {
-        c.name: column(c.name)
-        for e in [*(f.expr for f in fields), *residual]
-        for c in e.find_all(exp.Column)
-        if c.table == side
-    }
-    return dict(sorted(found.items()))
+def _kept_paths(exprs: list[exp.Expr]) -> Kept:
+    """Return what the join keeps of both sides, by the text of the path that reads it."""
+    found = {text: path for e in exprs for text, path in paths(e).items()}
+    kept: Kept = {}
+    for side in _SIDES.values():
+        texts = sorted(t for t, p in found.items() if _side(p) == side)
+        names = unique_names(path_name(found[t]) for t in texts)
+        for text, name in zip(texts, names, strict=True):
+            kept[text] = ((side, name), unqualified(found[text]))
+    return kept
 
 
-def _kept(node: exp.Expr) -> exp.Expr:
-    """Name the columns of both sides as the join keeps them: `l_<name>` and `r_<name>`."""
-    return map_columns(node, lambda c: column(f"{_SIDES[c.table]}{c.name}"))
+def _side(path: exp.Expr) -> str:
+    found = path if isinstance(path, exp.Column) else path.find(exp.Column)
+    assert isinstance(found, exp.Column)
+    return _SIDES[found.table]
+
+
+def _over_kept(node: exp.Expr, kept: Kept) -> exp.Expr:
+    """Name what is read as the join keeps it: `l_<name>` and `r_<name>`."""
+    return map_paths(node, lambda path: column("_".join(kept[spark_text(path)][0])))
 
 
 def _type(left: Relation, right: Relation, field: Field) -> str | None:
