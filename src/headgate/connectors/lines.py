@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4 << 20
 _PROBE_BYTES = 65_536
 _NEWLINE = ord("\n")
+# Stands for a line that is no text. It is no record of any format.
+NOT_UTF8 = "\ufffd this line is not UTF-8"
 
 
 @model
@@ -97,7 +99,7 @@ def read_line_ranges(
 ) -> DataFrame:
     """Return the lines as a column `value`, one partition per part, in the order given.
 
-    A line that is not UTF-8 is null. The line ends (`\\n` or `\\r\\n`) are left out.
+    A line that is not UTF-8 is `NOT_UTF8`. The line ends (`\\n` or `\\r\\n`) are left out.
     """
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,7 +143,7 @@ def lines_of(pieces: Iterator[bytes]) -> Iterator[pa.Array]:
 
 
 def split_lines(block: bytes) -> pa.Array:
-    """Return the lines of a block as text, null where they are not UTF-8."""
+    """Return the lines of a block as text, `NOT_UTF8` where they are none."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int32) + 1
     if len(ends) == 0 or ends[-1] != len(block):
         ends = np.append(ends, np.int32(len(block)))
@@ -153,12 +155,12 @@ def split_lines(block: bytes) -> pa.Array:
         text = raw.cast(pa.string())
     except pa.ArrowInvalid:
         # Only a block that holds such a line pays for looking at each of them.
-        text = pa.array([_utf8_or_none(line) for line in raw.to_pylist()], pa.string())
+        text = pa.array([_utf8(line) for line in raw.to_pylist()], pa.string())
     return pc.ascii_rtrim(text, characters="\r\n")
 
 
-def _utf8_or_none(line: bytes) -> str | None:
+def _utf8(line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        return None
+        return NOT_UTF8

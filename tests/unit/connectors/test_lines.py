@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.connectors import lines as lines_module
 from headgate.connectors.lines import (
+    NOT_UTF8,
     LineRange,
     line_start,
     lines_of,
@@ -114,8 +115,8 @@ def test_a_line_longer_than_a_block_is_one_line(monkeypatch: pytest.MonkeyPatch)
     assert scan_lines(folder, "f", 101, 107, 9) == (1, 107)
 
 
-def test_a_line_that_is_not_utf8_is_null_and_its_neighbours_are_not() -> None:
-    assert split_lines(b"a\n\xff\xfe\nb\n").to_pylist() == ["a", None, "b"]
+def test_a_line_that_is_not_utf8_is_marked_and_its_neighbours_are_not() -> None:
+    assert split_lines(b"a\n\xff\xfe\nb\n").to_pylist() == ["a", NOT_UTF8, "b"]
 
 
 def test_windows_line_ends_are_left_out() -> None:

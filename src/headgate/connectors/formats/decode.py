@@ -14,12 +14,14 @@ from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
 from headgate.connectors.formats.leaves import (
     any_leaf,
     is_timestamp,
+    literal,
     map_leaves,
     quoted,
     struct_of,
     timestamps_as_text,
 )
 from headgate.connectors.formats.options import SourceFormat
+from headgate.connectors.lines import NOT_UTF8
 from headgate.core.errors import BadDataError
 from headgate.core.graph import OP_COLUMN, Column
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # Spark puts the text of a record that it could not read here.
 _CORRUPT = "_headgate_corrupt"
+# SQL for the text of a parsed record, as it came where that is known.
+_RECORD = f"coalesce({_CORRUPT}, to_json(struct(*)))"
 _SAMPLE_CHARACTERS = 200
 _MARK = "headgate bad data:"
 
@@ -40,40 +44,62 @@ def decode_lines(
     columns: tuple[Column, ...],
     options: SourceFormat,
 ) -> DataFrame:
-    """Return the rows of `lines` (one column `value`; null = not UTF-8) as the table's columns.
+    """Return the rows of `lines` (one column `value`) as the table's columns.
 
-    Bad rows fail or are marked, as `Source.read` says.
+    A line that was not UTF-8 is `NOT_UTF8`. Bad rows fail or are marked, as `Source.read` says.
     """
     if options.format == "raw_string" or options.json_unstructured:
-        rows = lines.selectExpr("value", "'not UTF-8' AS _reason", "value IS NULL AS _is_bad")
-        return _with_bad(rows, ["value"], table=table, options=options)
-    # What is not UTF-8 becomes a text that is no record of any format, so that it is counted.
-    texts = lines.selectExpr("coalesce(value, '\ufffd not UTF-8') AS value")
+        test = f"value = {literal(NOT_UTF8)}"
+        return _judged(lines, ["value"], [test], "value", table=table, options=options)
     if options.format == "debezium_json":
-        return _decode_debezium(spark, texts, table=table, columns=columns, options=options)
+        return _decode_debezium(spark, lines, table=table, columns=columns, options=options)
     row = struct_of(columns)
     fields = [*timestamps_as_text(row), StructField(_CORRUPT, StringType())]  # type: ignore[misc]
-    parsed = _parse(spark, texts, StructType(fields), options)
+    parsed = _parse(spark, lines, StructType(fields), options)
     values, tests = [], [f"{_CORRUPT} IS NOT NULL"]
     for column, field in zip(columns, row, strict=True):
         name = quoted(column.name)
-        values.append(f"{converted(name, field.dataType)} AS {name}")
+        value = converted(name, field.dataType)
+        values.append(name if value == name else f"{value} AS {name}")
         tests += checks(name, field.dataType, nullable=column.nullable)
-    rows = parsed.selectExpr(*values, *_judged(tests))
-    return _with_bad(rows, [c.name for c in columns], table=table, options=options)
+    return _judged(parsed, values, tests, _RECORD, table=table, options=options)
 
 
-def _judged(tests: list[str]) -> tuple[str, str]:
-    """Return SQL for `_reason` and `_is_bad`. The reason costs something: only the bad have one."""
+def _judged(
+    rows: DataFrame,
+    values: list[str],
+    tests: list[str],
+    record: str,
+    *,
+    table: str,
+    options: SourceFormat,
+) -> DataFrame:
+    """Choose `values`; rows for which a test holds fail, or are blanked and marked.
+
+    `record` is SQL for the row's text. It may cost something: only bad rows are asked for it.
+    """
     bad = " OR ".join(f"({test})" for test in tests)
-    return (
-        f"IF({bad}, coalesce({_CORRUPT}, to_json(struct(*))), NULL) AS _reason",
-        f"{bad} AS _is_bad",
+    sample = f"substring({record}, 1, {_SAMPLE_CHARACTERS})"
+    if options.bad_data == "fail":
+        message = literal(f"{_MARK} table {table}: not a {options.format} row: ")
+        # A filter, not a column: a column that nobody reads would be optimized away.
+        checked = rows.where(
+            f"CASE WHEN {bad} THEN raise_error(concat({message}, {sample})) ELSE true END"
+        )
+        return checked.selectExpr(*values)
+    marked = rows.selectExpr(
+        *values, f"{bad} AS {BAD_COLUMN}", f"IF({bad}, {sample}, NULL) AS {BAD_SAMPLE_COLUMN}"
+    )
+    names = [name for name in marked.columns if name not in (BAD_COLUMN, BAD_SAMPLE_COLUMN)]
+    return marked.selectExpr(
+        *(f"IF({BAD_COLUMN}, NULL, {quoted(name)}) AS {quoted(name)}" for name in names),
+        BAD_COLUMN,
+        BAD_SAMPLE_COLUMN,
     )
 
 
 def _parse(
-    spark: SparkSession, texts: DataFrame, schema: StructType, options: SourceFormat
+    spark: SparkSession, lines: DataFrame, schema: StructType, options: SourceFormat
 ) -> DataFrame:
     reader = spark.read.schema(schema).options(
         mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT, timeZone="UTC"
@@ -81,8 +107,8 @@ def _parse(
     if options.format == "csv":
         # With a null value that nobody writes, an empty field is null and a quoted one is a text.
         marked = reader.options(nullValue="\u0000", emptyValue="")
-        return marked.options(header=False, sep=options.csv_delimiter, escape='"').csv(texts)
-    return reader.json(texts)
+        return marked.options(header=False, sep=options.csv_delimiter, escape='"').csv(lines)
+    return reader.json(lines)
 
 
 def timestamp_sql(text: str, kind: DataType) -> str:
@@ -123,7 +149,7 @@ def checks(expr: str, kind: DataType, *, nullable: bool) -> list[str]:
 
 def _decode_debezium(
     spark: SparkSession,
-    texts: DataFrame,
+    lines: DataFrame,
     *,
     table: str,
     columns: tuple[Column, ...],
@@ -143,7 +169,7 @@ def _decode_debezium(
     schema = StructType(
         [*change, StructField("payload", change), StructField(_CORRUPT, StringType())]
     )
-    parsed = _parse(spark, texts, schema, options).selectExpr(
+    parsed = _parse(spark, lines, schema, options).selectExpr(
         *(f"coalesce({name}, payload.{name}) AS {name}" for name in ("before", "after", "op")),
         _CORRUPT,
     )
@@ -159,47 +185,26 @@ def _decode_debezium(
                 f"{side}.{quoted(column.name)}", field.dataType, nullable=column.nullable
             )
             tests += [f"({side} IS NOT NULL AND {test})" for test in inner]
-    marked = parsed.selectExpr(
-        f"{converted('before', row)} AS before",
-        f"{converted('after', row)} AS after",
-        "op",
-        *_judged(tests),
+    judged = _judged(
+        parsed,
+        [f"{converted('before', row)} AS before", f"{converted('after', row)} AS after", "op"],
+        tests,
+        _RECORD,
+        table=table,
+        options=options,
     )
-    # A bad change stays one row; before and after are null there.
-    unrolled = marked.selectExpr(
-        "_reason",
-        "_is_bad",
-        "explode(CASE WHEN _is_bad THEN array(named_struct('op', 1, 'row', after))"
-        " WHEN op = 'u' THEN array(named_struct('op', -1, 'row', before),"
+    marks = [name for name in (BAD_COLUMN, BAD_SAMPLE_COLUMN) if name in judged.columns]
+    # A bad change has no op; it stays one row.
+    return judged.selectExpr(
+        "explode(CASE op WHEN 'u' THEN array(named_struct('op', -1, 'row', before),"
         " named_struct('op', 1, 'row', after))"
-        " WHEN op = 'd' THEN array(named_struct('op', -1, 'row', before))"
+        " WHEN 'd' THEN array(named_struct('op', -1, 'row', before))"
         " ELSE array(named_struct('op', 1, 'row', after)) END) AS change",
+        *marks,
     ).selectExpr(
         *(f"change.row.{quoted(c.name)} AS {quoted(c.name)}" for c in columns),
         f"change.op AS {OP_COLUMN}",
-        "_reason",
-        "_is_bad",
-    )
-    return _with_bad(
-        unrolled, [*(c.name for c in columns), OP_COLUMN], table=table, options=options
-    )
-
-
-def _with_bad(rows: DataFrame, names: list[str], *, table: str, options: SourceFormat) -> DataFrame:
-    """Fail on the rows marked by `_is_bad`, or blank them and pass the mark on."""
-    sample = f"substring(_reason, 1, {_SAMPLE_CHARACTERS})"
-    if options.bad_data == "fail":
-        prefix = f"{_MARK} table {table}: not a {options.format} row: "
-        quoted_prefix = "'" + prefix.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        # A filter, not a column: a column that nobody reads would be optimized away.
-        checked = rows.where(
-            f"CASE WHEN _is_bad THEN raise_error(concat({quoted_prefix}, {sample})) ELSE true END"
-        )
-        return checked.select(*(quoted(name) for name in names))
-    return rows.selectExpr(
-        *(f"IF(_is_bad, NULL, {quoted(name)}) AS {quoted(name)}" for name in names),
-        f"coalesce(_is_bad, true) AS {BAD_COLUMN}",
-        f"IF(_is_bad, {sample}, NULL) AS {BAD_SAMPLE_COLUMN}",
+        *marks,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from pyspark.sql.types import (
     ArrayType,
@@ -21,8 +22,9 @@ from headgate.core.graph import Column
 Leaf = Callable[[str, DataType], str | None]
 
 
+@lru_cache(maxsize=256)
 def struct_of(columns: tuple[Column, ...]) -> StructType:
-    """Return the row type of the columns. Needs a running Spark session."""
+    """Return the row type of the columns. Needs a running Spark session. Not to be changed."""
     fields = [
         StructField(c.name, StringType() if c.type == "json" else DataType.fromDDL(c.type))
         for c in columns

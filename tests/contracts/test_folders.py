@@ -1,0 +1,121 @@
+"""One suite over every kind of folder that the filesystem connector reads and writes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from headgate.connectors.target import Folder, open_folder
+from headgate.core.errors import StorageError
+from tests.unit.connectors.connector_world import (
+    JOB,
+    batch_of,
+    columns,
+    cut_positions,
+    make_sink,
+    make_source,
+    read_all,
+    stage_epochs,
+)
+
+MakeUrl = Callable[[], str]
+
+
+@pytest.fixture(params=["local", "s3"])
+def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
+    """Makes URLs of new, empty folders."""
+    if request.param == "local":
+        return lambda: str(tmp_path / uuid.uuid4().hex)
+    endpoint = request.getfixturevalue("s3_endpoint")
+    # In the URL and not in the environment: tasks of a running Spark see only the URL.
+    query = f"endpoint={endpoint}&access_key_id=test&secret_access_key=test"
+    return lambda: f"s3://contracts/folders/{uuid.uuid4().hex}?{query}"
+
+
+@pytest.fixture
+def folder(make_url: MakeUrl) -> Folder:
+    made = open_folder(make_url(), {})
+    made.check_writable()
+    return made
+
+
+def test_what_is_written_is_listed_and_read(folder: Folder) -> None:
+    before_us = int(time.time() * 1_000_000) - 60_000_000
+    folder.write("a.txt", b"hello")
+    folder.write("k=1/b c.txt", b"")
+    listed = {f.path: f for f in folder.list()}
+    assert {path: f.bytes for path, f in listed.items()} == {"a.txt": 5, "k=1/b c.txt": 0}
+    assert all(f.modified_us > before_us for f in listed.values())
+    assert folder.read("a.txt") == b"hello"
+    assert folder.exists()
+
+
+def test_ranges_are_read_up_to_the_end(folder: Folder) -> None:
+    folder.write("a", b"0123456789")
+    assert folder.read("a", 2, 5) == b"234"
+    assert folder.read("a", 7) == b"789"
+    assert folder.read("a", 8, 10) == b"89"
+
+
+def test_a_write_replaces_and_leaves_nothing_else(folder: Folder) -> None:
+    folder.write("a", b"old")
+    folder.write("a", b"new")
+    assert folder.read("a") == b"new"
+    assert [f.path for f in folder.list()] == ["a"]
+
+
+def test_deleting_what_is_absent_succeeds(folder: Folder) -> None:
+    folder.write("a", b"x")
+    folder.delete("a")
+    folder.delete("a")
+    assert list(folder.list()) == []
+
+
+def test_reading_what_is_absent_is_a_storage_error(folder: Folder) -> None:
+    with pytest.raises(StorageError, match="cannot read 'nope'"):
+        folder.read("nope")
+
+
+def test_a_folder_can_be_sent_into_a_task(folder: Folder) -> None:
+    folder.write("a", b"x")
+    copy = pickle.loads(pickle.dumps(folder))
+    assert copy.read("a") == b"x"
+
+
+def test_a_sink_publishes_twice_and_a_source_reads_once(
+    spark: SparkSession, make_url: MakeUrl
+) -> None:
+    url = make_url()
+    sink = make_sink("filesystem", {"path": url, "format": "json"})
+    sink.check_target(JOB, resuming=False)
+    for epoch in stage_epochs(sink, [[batch_of(a=[1, 2]), batch_of(a=[3])], [batch_of(a=[4])]]):
+        epoch.publish()
+        epoch.publish()
+    options = {"path": url, "format": "json", "source.read_mode": "bounded"}
+    source = make_source("filesystem", options, columns(a="bigint"))
+    rows = read_all(spark, source, cut_positions(source, [10]), parallelism=2)
+    assert sorted(r.a for r in rows) == [1, 2, 3, 4]
+
+
+def test_parquet_is_read_wherever_it_is(spark: SparkSession, make_url: MakeUrl) -> None:
+    url = make_url()
+    folder = open_folder(url, {})
+    for number in range(3):
+        buffer = pa.BufferOutputStream()
+        pq.write_table(pa.table({"a": [number], "l": [[number, None]]}), buffer)
+        folder.write(f"{number}.parquet", buffer.getvalue().to_pybytes())
+    options = {"path": url, "format": "parquet", "source.read_mode": "bounded"}
+    source = make_source("filesystem", options, columns(a="bigint", l="array<bigint>"))
+    rows = read_all(spark, source, cut_positions(source, [2]))
+    assert sorted(json.dumps(r.asDict()) for r in rows) == [
+        json.dumps({"a": n, "l": [n, None]}) for n in range(3)
+    ]
