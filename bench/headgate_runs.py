@@ -44,7 +44,7 @@ def rows_per_batch(task: Task) -> int:
         return task.files_per_batch * sum(1 for _ in lines)
 
 
-def run_in_lockstep(task: Task) -> RunResult:
+def run_in_lockstep(task: Task, engine_type: type[TimedEngine] = TimedEngine) -> RunResult:
     graph = plan(sql(task))
     state = task.work / "state"
     settings = RunSettings(
@@ -59,12 +59,15 @@ def run_in_lockstep(task: Task) -> RunResult:
     (task.work / "scratch").mkdir()
     spark = start_session(settings, parallelism=CORES, app_name="headgate bench")
     try:
-        return _measure(task, spark, graph, settings)
+        engine = _engine(task, engine_type, spark, graph)
+        return _measure(task, engine, graph, settings)
     finally:
         spark.stop()
 
 
-def _measure(task: Task, spark: Any, graph: PipelineGraph, settings: RunSettings) -> RunResult:
+def _measure(
+    task: Task, engine: TimedEngine, graph: PipelineGraph, settings: RunSettings
+) -> RunResult:
     store = CountingStore(job_store(open_store(settings.state_url), JOB))
     generation = claim_generation(
         store, JOB, claimant="bench", base=None, parallelism=CORES, now_ms=0
@@ -78,14 +81,16 @@ def _measure(task: Task, spark: Any, graph: PipelineGraph, settings: RunSettings
         settings=settings,
     )
     link = Lockstep(start, store, task.checkpoint_seconds)
-    engine = _engine(task, spark, graph)
     loop = WorkerLoop(
         start, engine, link, lambda: time.time_ns() // 1_000_000, str(task.work / "cache")
     )
     engine.after_batch = link.batch_done
+    sampler = machine.CpuSampler()
+    sampler.start()
     engine.begun = time.perf_counter()
     loop.run()
     seconds = time.perf_counter() - engine.begun
+    cpu = sampler.stop()
     if link.failures:
         raise RuntimeError(f"a micro-batch failed: {link.failures[0].error}")
     total, objects = machine.folder_size(Path(settings.state_url))
@@ -97,6 +102,7 @@ def _measure(task: Task, spark: Any, graph: PipelineGraph, settings: RunSettings
         seconds=seconds,
         batches=engine.batches(),
         checkpoints=tuple(link.checkpoints),
+        cpu=tuple(cpu),
         facts={
             "checkpoint_bytes": total,
             "checkpoint_objects": objects,
@@ -108,7 +114,9 @@ def _measure(task: Task, spark: Any, graph: PipelineGraph, settings: RunSettings
     return replace(answer, checked=checked(task, graph, settings.state_url, JOB))
 
 
-def _engine(task: Task, spark: Any, graph: PipelineGraph) -> TimedEngine:
+def _engine(
+    task: Task, engine_type: type[TimedEngine], spark: Any, graph: PipelineGraph
+) -> TimedEngine:
     rows = rows_per_batch(task)
     sources: dict[OperatorId, Source] = {}
     sinks: dict[OperatorId, Sink] = {}
@@ -120,7 +128,7 @@ def _engine(task: Task, spark: Any, graph: PipelineGraph) -> TimedEngine:
             sink = connector(operator.spec.connector).open_sink(operator.spec)
             sink.check_target(JOB, resuming=False)
             sinks[operator.id] = sink
-    return TimedEngine(spark=spark, graph=graph, sources=sources, sinks=sinks)
+    return engine_type(spark=spark, graph=graph, sources=sources, sinks=sinks)
 
 
 def main() -> None:

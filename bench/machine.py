@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import threading
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,6 +16,65 @@ PACKAGES = ("pyspark", "pyarrow", "numpy", "headgate")
 def load_average() -> float:
     """Return how many processes wanted to run during the last minute."""
     return os.getloadavg()[0]
+
+
+def tree_cpu_seconds() -> float:
+    """Return the processor time of this process and everything below it, ended children included.
+
+    Unlike the clock it hardly depends on what else the machine is doing.
+    """
+    times: dict[int, float] = {}
+    parents: dict[int, int] = {}
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        try:
+            text = Path(entry.path, "stat").read_text()
+        except OSError:  # it ended while we looked
+            continue
+        # The name in parentheses may hold anything; what follows it is plain.
+        fields = text.rpartition(")")[2].split()
+        parents[int(entry.name)] = int(fields[1])
+        times[int(entry.name)] = sum(int(field) for field in fields[11:15])
+    tree = {os.getpid()}
+    added = True
+    while added:
+        below = {pid for pid, parent in parents.items() if parent in tree}
+        added = not below <= tree
+        tree |= below
+    return sum(times.get(pid, 0.0) for pid in tree) / os.sysconf("SC_CLK_TCK")
+
+
+class CpuSampler:
+    """Notes the processor time of the tree twice a second, from `start` to `stop`."""
+
+    INTERVAL_SECONDS = 0.5
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[float, float]] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="cpu", daemon=True)
+        self._began = 0.0
+        self._spent = 0.0
+
+    def start(self) -> None:
+        self._began, self._spent = time.perf_counter(), tree_cpu_seconds()
+        self._thread.start()
+
+    def stop(self) -> list[tuple[float, float]]:
+        """Return (seconds since the start, processor seconds since the start)."""
+        self._stopped.set()
+        self._thread.join()
+        self._sample()
+        return self.samples
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self.INTERVAL_SECONDS):
+            self._sample()
+
+    def _sample(self) -> None:
+        now = time.perf_counter() - self._began
+        self.samples.append((now, tree_cpu_seconds() - self._spent))
 
 
 def folder_size(folder: Path) -> tuple[int, int]:

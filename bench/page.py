@@ -35,6 +35,8 @@ were taken in one run on one machine. The load average (the column "load") says 
   Parquet. **W2 keyed**: count per item, no window. **W7 json**: W1 from JSON lines.
 - **overall** is rows over the time from the start of the query to its end, without the start of
   Spark; **steady** leaves out the first three micro-batches and includes the pauses between them.
+- **CPU s per M**: processor seconds of all processes of the run per million rows, over the same
+  span as the steady rate. It depends less on the load of the machine than the clock does.
 - **Headgate, 5 files per batch**: the worker's loop, engine and checkpoint protocol with
   micro-batches of 500,000 rows, each of them an epoch whose checkpoint is recorded and published
   before the next begins. That is what Structured Streaming promises per micro-batch.

@@ -57,6 +57,8 @@ class RunResult:
     checked: str = "not checked"
     # Anything else worth showing: bytes and objects in the end, versions, notes.
     facts: dict[str, Any] = field(default_factory=dict)
+    # (seconds since the start, processor seconds spent since then), about twice a second.
+    cpu: tuple[tuple[float, float], ...] = ()
     load_before: float = 0.0
     load_after: float = 0.0
 
@@ -72,12 +74,35 @@ class RunResult:
     @property
     def steady(self) -> float | None:
         """Rows per second after warming up; None where too few micro-batches ran."""
+        span = self._steady_span()
+        return None if span is None else span[2] / (span[1] - span[0])
+
+    @property
+    def cpu_per_million(self) -> float | None:
+        """Processor seconds per million rows, steady where there is a steady part."""
+        if not self.cpu:
+            return None
+        span = self._steady_span() or (0.0, self.cpu[-1][0], self.rows)
+        spent = self._cpu_at(span[1]) - self._cpu_at(span[0])
+        return spent / span[2] * 1e6 if span[2] else None
+
+    def _steady_span(self) -> tuple[float, float, int] | None:
+        """Return when warming up ended, when the last input was done, and the rows between."""
         with_rows = [batch for batch in self.batches if batch.rows]
         if len(with_rows) <= WARMING_BATCHES:
             return None
-        warmed = with_rows[WARMING_BATCHES - 1].ended
         rows = sum(batch.rows for batch in with_rows[WARMING_BATCHES:])
-        return rows / (with_rows[-1].ended - warmed)
+        return with_rows[WARMING_BATCHES - 1].ended, with_rows[-1].ended, rows
+
+    def _cpu_at(self, moment: float) -> float:
+        """Return the processor time spent until then, between two samples along a line."""
+        before = (0.0, 0.0)
+        for sample in self.cpu:
+            if sample[0] >= moment:
+                share = (moment - before[0]) / max(1e-9, sample[0] - before[0])
+                return before[1] + share * (sample[1] - before[1])
+            before = sample
+        return before[1]
 
     def batch_p50_ms(self, *, rows: int | None = None) -> float | None:
         """Return the median time of the micro-batches (of this many rows) after warming up."""
@@ -97,5 +122,6 @@ def load(path: Path) -> RunResult:
     """Read a result back."""
     values = json.loads(path.read_text())
     values["batches"] = tuple(Batch(**batch) for batch in values["batches"])
+    values["cpu"] = tuple((at, spent) for at, spent in values["cpu"])
     values["checkpoints"] = tuple(Checkpoint(**each) for each in values["checkpoints"])
     return RunResult(**values)

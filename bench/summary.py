@@ -28,6 +28,7 @@ class RateRow:
     # Against Structured Streaming with RocksDB, and against the batch limit.
     ratio_streaming: float | None
     ratio_limit: float | None
+    cpu_per_million: float | None
     checkpoints: int
     checkpoint_ms: float | None
     checkpoint_bytes: float | None
@@ -72,9 +73,18 @@ class Target:
     met: bool
 
 
-def speed(result: RunResult) -> float:
-    """Return the steady rate; of the limit, its warm rate."""
-    return result.steady or result.overall
+def ratio(result: RunResult, other: RunResult | None) -> float | None:
+    """Return how many times faster: by the steady rates, or overall where one has no other.
+
+    A wrong answer has no speed to compare with.
+    """
+    if other is None or result.checked.startswith("wrong"):
+        return None
+    if other.system == LIMIT or result.system == LIMIT:
+        return (result.steady or result.overall) / (other.steady or other.overall)
+    if result.steady and other.steady:
+        return result.steady / other.steady
+    return result.overall / other.overall
 
 
 def _find(results: Sequence[RunResult], workload: str, system: str) -> RunResult | None:
@@ -89,10 +99,6 @@ def rates(results: Sequence[RunResult]) -> list[RateRow]:
 
 
 def _rate(result: RunResult, results: Sequence[RunResult]) -> RateRow:
-    streaming = _find(results, result.workload, STREAMING)
-    limit = _find(results, result.workload, LIMIT)
-    # A wrong answer has no speed to compare with.
-    comparable = not result.checked.startswith("wrong")
     count = int(result.facts.get("checkpoints", 0))
     times = [c.milliseconds for c in result.checkpoints]
     per = _per_checkpoint(result, count)
@@ -102,8 +108,9 @@ def _rate(result: RunResult, results: Sequence[RunResult]) -> RateRow:
         variant=result.variant,
         overall=result.overall,
         steady=result.steady,
-        ratio_streaming=speed(result) / speed(streaming) if streaming and comparable else None,
-        ratio_limit=speed(result) / speed(limit) if limit and comparable else None,
+        ratio_streaming=ratio(result, _find(results, result.workload, STREAMING)),
+        ratio_limit=ratio(result, _find(results, result.workload, LIMIT)),
+        cpu_per_million=result.cpu_per_million,
         checkpoints=count,
         checkpoint_ms=statistics.median(times) if times else None,
         checkpoint_bytes=per[0],
@@ -209,15 +216,15 @@ def targets(results: Sequence[RunResult]) -> list[Target]:
     found: list[Target] = []
     by_rate = {(r.workload, r.system, r.variant): r for r in rates(results)}
 
-    def ratio(workload: str, system: str, variant: str, least: float) -> None:
+    def against_streaming(workload: str, system: str, variant: str, least: float) -> None:
         row = by_rate.get((workload, system, variant))
         if row is not None and row.ratio_streaming is not None:
             what = f"{workload}, {variant}: steady rate against Structured Streaming"
             found.append(_at_least(what, least, row.ratio_streaming))
 
-    ratio("W1 window", HEADGATE, "5 files per batch", 2.0)
-    ratio("W2 keyed", HEADGATE, "5 files per batch", 4.0)
-    ratio("W1 window", WHOLE_SYSTEM, "growing batches", 3.5)
+    against_streaming("W1 window", HEADGATE, "5 files per batch", 2.0)
+    against_streaming("W2 keyed", HEADGATE, "5 files per batch", 4.0)
+    against_streaming("W1 window", WHOLE_SYSTEM, "growing batches", 3.5)
     for workload in ("W1 window", "W2 keyed"):
         row = by_rate.get((workload, WHOLE_SYSTEM, "growing batches"))
         if row is not None and row.ratio_limit is not None:
@@ -241,11 +248,11 @@ def _growth_targets(rows: Sequence[GrowthRow]) -> list[Target]:
     label = f"{last.keys:,} keys against {first.keys:,}"
     found = [_at_most(f"micro-batch, {label}", 2.0, last.batch_ms / first.batch_ms)]
     if first.checkpoint_ms and last.checkpoint_ms:
-        ratio = last.checkpoint_ms / first.checkpoint_ms
-        found.append(_at_most(f"time of a checkpoint, {label}", 1.5, ratio))
+        times = last.checkpoint_ms / first.checkpoint_ms
+        found.append(_at_most(f"time of a checkpoint, {label}", 1.5, times))
     if first.checkpoint_bytes and last.checkpoint_bytes:
-        ratio = last.checkpoint_bytes / first.checkpoint_bytes
-        found.append(_at_most(f"bytes of a checkpoint, {label}", 1.5, ratio))
+        times = last.checkpoint_bytes / first.checkpoint_bytes
+        found.append(_at_most(f"bytes of a checkpoint, {label}", 1.5, times))
     return found
 
 

@@ -58,6 +58,7 @@ def _rates(results: Sequence[RunResult]) -> Sheet:
             _million(r.steady if r.system != summary.LIMIT else r.overall),
             _times(r.ratio_streaming),
             _times(r.ratio_limit),
+            _times(r.cpu_per_million),
             _number(r.checkpoint_ms),
             _megabytes(r.checkpoint_bytes),
             _number(r.checkpoint_objects),
@@ -67,7 +68,7 @@ def _rates(results: Sequence[RunResult]) -> Sheet:
         for r in summary.rates(results)
     ]
     columns = ("workload", "system", "variant", "overall M/s", "steady M/s", "x streaming")
-    more = ("x batch", "checkpoint ms", "MB each", "objects each", "answer", "load")
+    more = ("x batch", "CPU s per M", "checkpoint ms", "MB each", "objects each", "answer", "load")
     return Sheet("Throughput, million events per second", (*columns, *more), tuple(rows))
 
 

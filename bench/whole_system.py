@@ -37,6 +37,7 @@ class Listener:
         self._lock = threading.Lock()
         self.running_at: float | None = None
         self.finished_at: float | None = None
+        self.sampler = machine.CpuSampler()
         self.beats: list[tuple[float, Progress]] = []
         self.checkpoints: list[CheckpointNote] = []
 
@@ -46,6 +47,7 @@ class Listener:
             match notice:
                 case StateChanged(after="running") if self.running_at is None:
                     self.running_at = now
+                    self.sampler.start()
                 case StateChanged(after="finished"):
                     self.finished_at = now
                 case ProgressMade(progress=progress):
@@ -93,6 +95,7 @@ def run_whole_system(task: Task) -> RunResult:
         controller.start(take_up=False)
         job = controller.attach_job(spec)
         status = controller.wait_for(job, lambda now: now.terminal, SECONDS_MAX)
+        cpu = heard.sampler.stop()
     finally:
         controller.close()
     if status.state != "finished":
@@ -112,6 +115,7 @@ def run_whole_system(task: Task) -> RunResult:
             Checkpoint(int(c.epoch), float(c.committed_ms), c.new_bytes, c.new_objects)
             for c in heard.checkpoints
         ),
+        cpu=tuple(cpu),
         facts={
             "checkpoint_bytes": total,
             "checkpoint_objects": objects,

@@ -88,10 +88,13 @@ def main() -> None:
     tables.execute_sql(BIDS.format(folder=task.folder))
     sink, insert = (WINDOW_SINK, WINDOW) if task.query == "window" else (KEYED_SINK, KEYED)
     tables.execute_sql(sink.format(output=task.output))
+    sampler = machine.CpuSampler()
+    sampler.start()
     began = time.perf_counter()
     running = tables.execute_sql(insert)
     running.wait()
     wall = time.perf_counter() - began
+    cpu = sampler.stop()
     client = running.get_job_client()
     job_ms = client.get_job_execution_result().result().get_net_runtime()
     total, objects = machine.folder_size(task.work / "checkpoint")
@@ -104,6 +107,7 @@ def main() -> None:
             rows=rows_in(task),
             seconds=job_ms / 1000,
             checked=checked(task),
+            cpu=tuple(cpu),
             facts={
                 "wall_seconds": wall,
                 "checkpoint_bytes": total,

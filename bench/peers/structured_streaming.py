@@ -117,12 +117,15 @@ def main() -> None:
     load_before = machine.load_average()
     spark = session(task)
     rows = source(spark, task)
+    sampler = machine.CpuSampler()
+    sampler.start()
     began = time.time()
     query = start(task, rows)
     if not query.awaitTermination(SECONDS_MAX):
         query.stop()
         raise TimeoutError(f"the query did not end within {SECONDS_MAX} s")
     seconds = time.time() - began
+    cpu = sampler.stop()
     # Each entry is a StreamingQueryProgress; its JSON is the stable form.
     progress = [json.loads(each.json) for each in query.recentProgress]
     answer = checked(spark, task, progress)
@@ -137,6 +140,7 @@ def main() -> None:
             seconds=seconds,
             batches=batches(progress, began),
             checked=answer,
+            cpu=tuple(cpu),
             facts=facts(task, progress),
         ),
         load_before,

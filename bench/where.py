@@ -1,0 +1,129 @@
+"""Where the time of a small micro-batch goes: `python -m bench.where --query keyed`.
+
+Prints the medians by part, how often the driver talks to the JVM per micro-batch (a figure that
+does not depend on the load of the machine), and the driver's profile. Not part of the suite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import shutil
+import statistics
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bench import data, headgate_runs, lockstep
+from bench.child import QUERIES, Task
+from bench.results import WARMING_BATCHES
+from headgate.engine.context import BatchRequest, PipelineState
+from headgate.engine.microbatch import BatchResult
+
+PROFILE = cProfile.Profile()
+COMMANDS: Counter[str] = Counter()
+PHASES: dict[str, list[float]] = {}
+
+
+class ProfiledEngine(lockstep.TimedEngine):
+    """Profiles the driver in every micro-batch after the warming ones."""
+
+    def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
+        if len(self.timed) < WARMING_BATCHES:
+            COMMANDS.clear()
+            PHASES.clear()
+            return super().run(request, state)
+        PROFILE.enable()
+        try:
+            return super().run(request, state)
+        finally:
+            PROFILE.disable()
+
+
+def count_commands() -> None:
+    """Count what py4j sends, by the kind of command and the method it calls."""
+    from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
+
+    kinds = {"c": "call", "i": "new", "r": "look up", "m": "release", "a": "array"}
+    original = GatewayClient.send_command
+
+    def counting(self: Any, command: str, *rest: Any, **more: Any) -> Any:
+        lines = command.split("\n")
+        kind = kinds.get(lines[0], lines[0])
+        COMMANDS[f"{kind} {lines[2] if kind == 'call' else ''}"] += 1
+        return original(self, command, *rest, **more)
+
+    GatewayClient.send_command = counting
+
+
+def note_phases() -> None:
+    """Keep how long Catalyst took for the last frame: analysis, optimization, planning."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    original = DataFrame.collect
+
+    def collect(self: Any) -> Any:
+        started = time.perf_counter()
+        rows = original(self)
+        whole = (time.perf_counter() - started) * 1000
+        phases = self._jdf.queryExecution().tracker().phases()
+        names = phases.keys().iterator()
+        while names.hasNext():
+            name = names.next()
+            taken = float(phases.apply(name).durationMs())
+            PHASES.setdefault(f"collect: {name}", []).append(taken)
+        PHASES.setdefault("collect, the whole of it", []).append(whole)
+        return rows
+
+    DataFrame.collect = collect  # type: ignore[method-assign]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--query", choices=QUERIES, default="keyed")
+    parser.add_argument("--rows", type=int, default=10_000, help="rows per micro-batch")
+    parser.add_argument("--batches", type=int, default=23)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--data-dir", type=Path, default=data.DEFAULT_FOLDER)
+    arguments = parser.parse_args()
+    bids = data.bids(
+        arguments.data_dir,
+        rows=arguments.rows * arguments.batches,
+        keys=arguments.keys,
+        file_rows=arguments.rows,
+    )
+    work = arguments.data_dir / "work" / "where"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    task = Task(
+        workload="where",
+        variant="",
+        query=arguments.query,
+        folder=bids.folder,
+        data_format="parquet",
+        files_per_batch=1,
+        work=work,
+        result=work / "result.json",
+    )
+    count_commands()
+    note_phases()
+    result = headgate_runs.run_in_lockstep(task, engine_type=ProfiledEngine)
+    measured = [b for b in result.batches[WARMING_BATCHES:] if b.rows]
+    print(f"{result.checked}; {len(measured)} micro-batches measured")
+    print(f"p50 {statistics.median(b.milliseconds for b in measured):.0f} ms, of which")
+    for name in sorted({name for b in measured for name in b.parts}):
+        median = statistics.median(b.parts.get(name, 0.0) for b in measured)
+        print(f"  {name:28} {median:8.1f}")
+    for name, times in PHASES.items():
+        print(f"  {name:28} {statistics.median(times):8.1f}")
+    print(f"{sum(COMMANDS.values()) / len(measured):.0f} messages to the JVM per micro-batch")
+    for name, count in COMMANDS.most_common(25):
+        print(f"  {name:28} {count / len(measured):8.1f}")
+    pstats.Stats(PROFILE).sort_stats("cumulative").print_stats(45)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
