@@ -73,6 +73,18 @@ def test_a_write_replaces_and_leaves_nothing_else(folder: Folder) -> None:
     assert [f.path for f in folder.list()] == ["a"]
 
 
+def test_a_write_that_fails_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = open_folder(str(tmp_path), {})
+
+    def full_disk(_: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(StorageError, match="no space left"):
+        folder.write("a", b"x" * 100)
+    assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == []
+
+
 def test_deleting_what_is_absent_succeeds(folder: Folder) -> None:
     folder.write("a", b"x")
     folder.delete("a")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from headgate.connectors.formats.prepare import TextShape
+
 
 class FilesystemSink:
     """No state and no commit data: the staged files say all that a publish needs."""
@@ -37,16 +39,18 @@ class FilesystemSink:
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec
         self._options = parse_options(FilesystemSinkOptions, spec.options)
+        self._shape: TextShape | None = None
         self._encoder = TextEncoder(self._options, spec.columns)
 
     def prepare(self, df: DataFrame) -> DataFrame:
-        from headgate.connectors.formats.debezium import prepare_for
-        from headgate.connectors.formats.prepare import drop_hidden
+        from headgate.connectors.formats.prepare import HIDDEN, TextShape
 
         keep = (TIMESTAMP_COLUMN,) if self._options.time_pattern else ()
         if self._options.format == "parquet":
-            return drop_hidden(df, keep=keep)
-        return prepare_for(df, self._options, self._spec, keep=keep)
+            return df.drop(*(name for name in HIDDEN if name not in keep))
+        if self._shape is None:
+            self._shape = TextShape(self._options, self._spec, keep)
+        return self._shape.apply(df)
 
     def stage(
         self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter

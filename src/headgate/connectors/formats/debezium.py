@@ -6,42 +6,33 @@ one change: never a `c` for a row that is there, never a `u` or a `d` for one th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.connectors.formats.leaves import literal, quoted
-from headgate.connectors.formats.options import SinkFormat
-from headgate.connectors.formats.prepare import HIDDEN, prepare_text
-from headgate.core.graph import OP_COLUMN, SinkSpec
+from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def prepare_for(
-    df: DataFrame, options: SinkFormat, spec: SinkSpec, keep: tuple[str, ...] = ()
+def collapse_changes(
+    df: DataFrame, names_in: Sequence[str], primary_key: tuple[str, ...]
 ) -> DataFrame:
-    """Shape rows for a text sink: changes where the format has them, else the rows themselves.
-
-    `keep` names hidden columns that the sink still needs.
-    """
-    if options.format != "debezium_json":
-        return prepare_text(df, keep)
-    return prepare_text(collapse_changes(df, spec.primary_key))
-
-
-def collapse_changes(df: DataFrame, primary_key: tuple[str, ...]) -> DataFrame:
     """Return columns before, after and op: at most one change per key where keys are unique.
+
+    `names_in` are the columns of `df`.
 
     Without a primary key a row is its own key, and there are no updates. What is left of a key
     that is not unique is paired in some order: every `before` is a row that was there.
     """
-    names = [name for name in df.columns if name not in HIDDEN]
+    names = [name for name in names_in if name not in (TIMESTAMP_COLUMN, OP_COLUMN)]
     keys = [quoted(name) for name in primary_key if name in names]
     columns = [quoted(name) for name in names]
     row = "named_struct(" + ", ".join(f"{literal(n)}, {quoted(n)}" for n in names) + ")"
-    sign = OP_COLUMN if OP_COLUMN in df.columns else "1"
+    sign = OP_COLUMN if OP_COLUMN in names_in else "1"
     # By key first: the same key is always in the same subtask, so its changes stay in order. The
     # two groupings that follow find the rows where they need them, without another exchange.
     net = (

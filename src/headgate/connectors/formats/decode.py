@@ -50,49 +50,49 @@ def decode_lines(
     """
     if options.format == "raw_string" or options.json_unstructured:
         test = f"value = {literal(NOT_UTF8)}"
-        return _judged(lines, ["value"], [test], "value", table=table, options=options)
+        return _judged(lines, {"value": "value"}, [test], "value", table=table, options=options)
     if options.format == "debezium_json":
         return _decode_debezium(spark, lines, table=table, columns=columns, options=options)
     row = struct_of(columns)
     fields = [*timestamps_as_text(row), StructField(_CORRUPT, StringType())]  # type: ignore[misc]
     parsed = _parse(spark, lines, StructType(fields), options)
-    values, tests = [], [f"{_CORRUPT} IS NOT NULL"]
+    values: dict[str, str] = {}
+    tests = [f"{_CORRUPT} IS NOT NULL"]
     for column, field in zip(columns, row, strict=True):
         name = quoted(column.name)
-        value = converted(name, field.dataType)
-        values.append(name if value == name else f"{value} AS {name}")
+        values[column.name] = converted(name, field.dataType)
         tests += checks(name, field.dataType, nullable=column.nullable)
     return _judged(parsed, values, tests, _RECORD, table=table, options=options)
 
 
 def _judged(
     rows: DataFrame,
-    values: list[str],
+    values: dict[str, str],
     tests: list[str],
     record: str,
     *,
     table: str,
     options: SourceFormat,
 ) -> DataFrame:
-    """Choose `values`; rows for which a test holds fail, or are blanked and marked.
+    """Choose `values` (SQL by name); rows for which a test holds fail, or are blanked and marked.
 
     `record` is SQL for the row's text. It may cost something: only bad rows are asked for it.
     """
     bad = " OR ".join(f"({test})" for test in tests)
     sample = f"substring({record}, 1, {_SAMPLE_CHARACTERS})"
+    chosen = [f"{sql} AS {quoted(name)}" for name, sql in values.items()]
     if options.bad_data == "fail":
         message = literal(f"{_MARK} table {table}: not a {options.format} row: ")
         # A filter, not a column: a column that nobody reads would be optimized away.
         checked = rows.where(
             f"CASE WHEN {bad} THEN raise_error(concat({message}, {sample})) ELSE true END"
         )
-        return checked.selectExpr(*values)
+        return checked.selectExpr(*chosen)
     marked = rows.selectExpr(
-        *values, f"{bad} AS {BAD_COLUMN}", f"IF({bad}, {sample}, NULL) AS {BAD_SAMPLE_COLUMN}"
+        *chosen, f"{bad} AS {BAD_COLUMN}", f"IF({bad}, {sample}, NULL) AS {BAD_SAMPLE_COLUMN}"
     )
-    names = [name for name in marked.columns if name not in (BAD_COLUMN, BAD_SAMPLE_COLUMN)]
     return marked.selectExpr(
-        *(f"IF({BAD_COLUMN}, NULL, {quoted(name)}) AS {quoted(name)}" for name in names),
+        *(f"IF({BAD_COLUMN}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
         BAD_COLUMN,
         BAD_SAMPLE_COLUMN,
     )
@@ -187,13 +187,13 @@ def _decode_debezium(
             tests += [f"({side} IS NOT NULL AND {test})" for test in inner]
     judged = _judged(
         parsed,
-        [f"{converted('before', row)} AS before", f"{converted('after', row)} AS after", "op"],
+        {"before": converted("before", row), "after": converted("after", row), "op": "op"},
         tests,
         _RECORD,
         table=table,
         options=options,
     )
-    marks = [name for name in (BAD_COLUMN, BAD_SAMPLE_COLUMN) if name in judged.columns]
+    marks = [BAD_COLUMN, BAD_SAMPLE_COLUMN] if options.bad_data == "drop" else []
     # A bad change has no op; it stays one row.
     return judged.selectExpr(
         "explode(CASE op WHEN 'u' THEN array(named_struct('op', -1, 'row', before),"

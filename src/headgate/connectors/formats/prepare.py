@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import BinaryType, DataType, DayTimeIntervalType, YearMonthIntervalType
 
+from headgate.connectors.formats.debezium import collapse_changes
 from headgate.connectors.formats.leaves import map_leaves, quoted
-from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
+from headgate.connectors.formats.options import SinkFormat
+from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, SinkSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,13 +17,32 @@ if TYPE_CHECKING:
 HIDDEN = (TIMESTAMP_COLUMN, OP_COLUMN)
 
 
-def drop_hidden(df: DataFrame, keep: tuple[str, ...] = ()) -> DataFrame:
-    """Drop the hidden columns, but for those to keep."""
-    return df.drop(*(name for name in HIDDEN if name not in keep))
+class TextShape:
+    """Turns rows into what a text sink stages. Kept by the sink: a plan's schema costs to ask.
+
+    Binary values become base64 and intervals text, at any depth; hidden columns are dropped, but
+    for those in `keep`. With debezium_json the rows become changes first.
+    """
+
+    def __init__(self, options: SinkFormat, spec: SinkSpec, keep: tuple[str, ...] = ()) -> None:
+        self._key = spec.primary_key if options.format == "debezium_json" else None
+        self._keep = keep
+        # Every micro-batch has the same columns: those of the sink's input.
+        self._input_names: list[str] | None = None
+        self._chosen: list[str] | None = None
+
+    def apply(self, df: DataFrame) -> DataFrame:
+        if self._key is not None:
+            if self._input_names is None:
+                self._input_names = df.columns
+            df = collapse_changes(df, self._input_names, self._key)
+        if self._chosen is None:
+            self._chosen = _text_columns(df, self._keep)
+        return df.selectExpr(*self._chosen) if self._chosen else df
 
 
-def prepare_text(df: DataFrame, keep: tuple[str, ...] = ()) -> DataFrame:
-    """Turn binary values into base64 and intervals into text, at any depth; drop hidden columns."""
+def _text_columns(df: DataFrame, keep: tuple[str, ...]) -> list[str]:
+    """Return SQL for the columns to write; empty where they are `df` as it is."""
     changed = False
     chosen = []
     for field in df.schema:
@@ -32,7 +53,7 @@ def prepare_text(df: DataFrame, keep: tuple[str, ...] = ()) -> DataFrame:
         sql = map_leaves(name, field.dataType, _text_leaf)
         changed |= sql is not None
         chosen.append(name if sql is None else f"{sql} AS {name}")
-    return df.selectExpr(*chosen) if changed else df
+    return chosen if changed else []
 
 
 def _text_leaf(expr: str, kind: DataType) -> str | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from headgate.connectors.formats.prepare import TextShape
+
 
 class PrintSink:
     """Appends each epoch's lines to `path`, or to the worker's standard output."""
@@ -35,13 +37,16 @@ class PrintSink:
     def __init__(self, spec: SinkSpec, options: SinkFormat, path: str | None) -> None:
         self._spec = spec
         self._options = options
+        self._shape: TextShape | None = None
         self._encoder = TextEncoder(options, spec.columns)
         self._path = path
 
     def prepare(self, df: DataFrame) -> DataFrame:
-        from headgate.connectors.formats.debezium import prepare_for
+        from headgate.connectors.formats.prepare import TextShape
 
-        return prepare_for(df, self._options, self._spec)
+        if self._shape is None:
+            self._shape = TextShape(self._options, self._spec)
+        return self._shape.apply(df)
 
     def stage(
         self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter

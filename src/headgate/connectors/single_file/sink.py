@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from headgate.connectors.formats.prepare import TextShape
+
 
 class SingleFileSink:
     """State: {"next_offset"}. Commit data: {"offset", "length"} of the epoch in the file."""
@@ -36,13 +38,16 @@ class SingleFileSink:
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec
         self._options = parse_options(SingleFileSinkOptions, spec.options)
+        self._shape: TextShape | None = None
         self._encoder = TextEncoder(self._options, spec.columns)
         self._path = os.path.abspath(self._options.path.removeprefix("file://"))
 
     def prepare(self, df: DataFrame) -> DataFrame:
-        from headgate.connectors.formats.debezium import prepare_for
+        from headgate.connectors.formats.prepare import TextShape
 
-        return prepare_for(df, self._options, self._spec)
+        if self._shape is None:
+            self._shape = TextShape(self._options, self._spec)
+        return self._shape.apply(df)
 
     def stage(
         self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter
