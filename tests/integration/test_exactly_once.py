@@ -88,11 +88,14 @@ class Slice:
         options = SINKS[sink].format(output=root)
         self.sql.write_text(SQL.format(input=orders, sink=options))
 
-    def start(self, *, parallelism: int = 2, failpoints: str = "") -> HeadgateProcess:
+    def start(
+        self, *, parallelism: int = 2, failpoints: str = "", extra: tuple[str, ...] = ()
+    ) -> HeadgateProcess:
         return HeadgateProcess(
             *("run", str(self.sql), "--state-dir", str(self.root / "state")),
             *("--parallelism", str(parallelism)),
             *("--checkpoint-interval", "500ms", "--max-batch-rows", "10000"),
+            *extra,
             failpoints=failpoints,
         )
 

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
+
+from tests.support.processes import command_of, descendants
 
 WAIT_SECONDS = 240.0
 
@@ -81,7 +82,11 @@ class HeadgateProcess:
 
     def kill_worker(self) -> int:
         """SIGKILL the worker process, and return its pid."""
-        (pid,) = children_running("headgate.engine.worker", self.process.pid)
+        (pid,) = [
+            child
+            for child in descendants(self.process.pid)
+            if "headgate.engine.worker" in command_of(child)
+        ]
         os.kill(pid, signal.SIGKILL)
         return pid
 
@@ -110,19 +115,3 @@ class HeadgateProcess:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self._errors.append(line.rstrip())
-
-
-def children_running(module: str, parent: int) -> list[int]:
-    """Return the child processes of `parent` that run a Python module."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            status = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            command = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it ended while we looked
-        if int(status[1]) == parent and module.encode() in command:
-            found.append(int(entry.name))
-    return found

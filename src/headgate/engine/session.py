@@ -20,7 +20,8 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Loopback is enough for a local session, and a laptop's host name may not resolve.
-    if settings.master.startswith("local"):
+    loopback = "127.0.0.1" in settings.master or settings.master.startswith("local")
+    if loopback:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     defaults = {
         "spark.ui.enabled": "false",
@@ -43,7 +44,11 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.python.worker.reuse": "true",
         "spark.sql.ansi.enabled": "true",
     }
-    builder = SparkSession.builder.master(settings.master).appName(app_name)
+    # One thread per subtask; a task that fails because its Python worker died is simply run again.
+    master = f"local[{parallelism},4]" if settings.master == "local" else settings.master
+    builder = SparkSession.builder.master(master).appName(app_name)
+    if loopback:
+        defaults["spark.driver.host"] = "127.0.0.1"
     for key, value in (defaults | settings.spark_conf | required).items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()

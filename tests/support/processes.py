@@ -1,0 +1,36 @@
+"""What runs on this machine, read from /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def parents() -> dict[int, int]:
+    """Return the parent of every process."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue  # it ended while we looked
+            found[int(entry.name)] = int(stat.rsplit(")", 1)[1].split()[1])
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes below `pid`, the deepest last."""
+    above = parents()
+    found, frontier = [], [pid]
+    while frontier:
+        frontier = [child for child, parent in above.items() if parent in frontier]
+        found.extend(frontier)
+    return found
+
+
+def command_of(pid: int) -> list[str]:
+    """Return the command line; empty where the process is gone."""
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []

@@ -1,0 +1,95 @@
+"""A real Spark standalone cluster on loopback: a Master and Workers, from the PySpark package."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+
+from tests.support.processes import descendants
+
+WAIT_SECONDS = 120.0
+
+
+class SparkCluster:
+    """Starts with one Worker of one core per `workers`; everything ends with `close`."""
+
+    def __init__(self, root: Path, workers: int) -> None:
+        self._root = root
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._logs: dict[int, Path] = {}
+        master = self._start("master", "org.apache.spark.deploy.master.Master", "--port", "0")
+        self.url = self._find(master, r"Starting Spark master at (spark://\S+)")[0]
+        self.workers = [self._start_worker(number) for number in range(workers)]
+        self._find(master, r"Registering worker", count=workers)
+
+    def kill_worker(self, number: int) -> None:
+        """SIGKILL one Worker and the executors it started, as when a host goes down."""
+        worker = self.workers[number]
+        for pid in [*descendants(worker.pid), worker.pid]:
+            os.kill(pid, signal.SIGKILL)
+        worker.wait(timeout=30)
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            for pid in descendants(process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.kill()
+            process.wait(timeout=30)
+
+    def _start_worker(self, number: int) -> subprocess.Popen[bytes]:
+        name = f"worker-{number}"
+        return self._start(
+            name,
+            "org.apache.spark.deploy.worker.Worker",
+            *("--cores", "1", "--memory", "1g", "--work-dir", str(self._root / name), self.url),
+        )
+
+    def _start(self, name: str, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+        home = Path(pyspark.__file__).parent
+        log = self._root / f"{name}.log"
+        log4j = self._root / "log4j2.properties"
+        log4j.write_text(
+            "rootLogger.level = info\nrootLogger.appenderRef.stderr.ref = stderr\n"
+            "appender.stderr.type = Console\nappender.stderr.name = stderr\n"
+            "appender.stderr.target = SYSTEM_ERR\nappender.stderr.layout.type = PatternLayout\n"
+            "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %m%n\n"
+        )
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={log4j}",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        options = ("--host", "127.0.0.1", "--webui-port", "0")
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), main_class, *options, *arguments],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        self._logs[process.pid] = log
+        return process
+
+    def _find(self, process: subprocess.Popen[bytes], pattern: str, count: int = 1) -> list[str]:
+        """Wait until the log of a process has `count` matches; return them."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            text = self._logs[process.pid].read_text(errors="replace")
+            found = re.findall(pattern, text)
+            if len(found) >= count:
+                return found
+            assert process.poll() is None, text
+            time.sleep(0.1)  # a bounded wait for the line to appear
+        raise AssertionError(f"no '{pattern}' in {self._logs[process.pid]}:\n{text}")
