@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from headgate.config import Config, JobConfig
 from headgate.controller.controller import Controller, ControllerSettings
+from headgate.controller.limits import Limits
 from headgate.controller.spec import JobSpec
 from headgate.core.errors import InternalError
 from headgate.core.graph import PipelineGraph
 from headgate.planner import plan
+
+PARALLELISM_DEFAULT_MAX = 4
 
 
 def compile_job(spec: JobSpec) -> PipelineGraph:
@@ -37,11 +43,77 @@ def local_data_dir(state_url: str) -> Path:
 
 def embedded_controller(state_url: str, *, environment: dict[str, str] | None = None) -> Controller:
     """Return a controller for this process: SQLite, local workers."""
-    data_dir = local_data_dir(state_url)
+    return configured_controller(Config(state_url=state_url), environment=environment)
+
+
+def configured_controller(
+    config: Config, *, environment: dict[str, str] | None = None
+) -> Controller:
+    """Return a controller for this process, as the settings say."""
+    wanted = config.controller
+    data_dir = Path(wanted.data_dir or local_data_dir(absolute_state_url(config.state_url)))
     data_dir.mkdir(parents=True, exist_ok=True)
     settings = ControllerSettings(
-        database_url=f"sqlite:///{data_dir / 'jobs.db'}",
+        database_url=wanted.database_url or f"sqlite:///{data_dir.absolute() / 'jobs.db'}",
         data_dir=str(data_dir),
+        slots=wanted.slots,
+        lease_ttl_ms=wanted.lease_ttl,
+        worker_command=wanted.worker_command or (sys.executable, "-m", "headgate.engine.worker"),
         worker_environment=environment or {},
     )
     return Controller(settings, compile_job)
+
+
+def absolute_state_url(state_url: str) -> str:
+    """Return the URL with a plain path made absolute: workers may run in another folder."""
+    return state_url if "://" in state_url else str(Path(state_url).absolute())
+
+
+def default_parallelism() -> int:
+    """Return one subtask per core of this machine, at most 4: more is a deliberate choice."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    return min(PARALLELISM_DEFAULT_MAX, cores)
+
+
+def job_limits(job: JobConfig) -> Limits:
+    """Return the numbers that the controller runs a job with."""
+    return Limits(
+        checkpoint_interval_ms=job.checkpoint_interval,
+        checkpoint_timeout_ms=job.checkpoint_timeout,
+        recovery_time_ms=job.recovery_time,
+        retained_checkpoints=job.retained_checkpoints,
+        restarts_max=job.restarts_max,
+        healthy_ms=job.healthy_after,
+        backoff_max_ms=job.backoff_max,
+        heartbeat_interval_ms=job.heartbeat_interval,
+        heartbeat_timeout_ms=job.heartbeat_timeout,
+        stop_grace_ms=job.stop_grace,
+    )
+
+
+def job_spec(
+    config: Config,
+    *,
+    name: str,
+    sql: str | None = None,
+    graph: PipelineGraph | None = None,
+    udf_source: str | None = None,
+    allow_drop_state: tuple[str, ...] = (),
+) -> JobSpec:
+    """Return a job as the settings say."""
+    job = config.job
+    return JobSpec(
+        name=name,
+        sql=sql,
+        graph=graph,
+        udf_source=udf_source,
+        state_url=absolute_state_url(config.state_url),
+        parallelism=job.parallelism or default_parallelism(),
+        limits=job_limits(job),
+        master=job.master,
+        max_batch_rows=job.max_batch_rows,
+        source_idle_ms=job.source_idle,
+        verify_checksums=job.verify_checksums,
+        spark_conf=job.spark,
+        allow_drop_state=allow_drop_state,
+    )

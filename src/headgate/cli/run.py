@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -16,12 +17,10 @@ from rich.console import Console
 
 from headgate.cli.display import RunDisplay
 from headgate.cli.plan import planned_or_exit, read_text
-from headgate.components import embedded_controller
+from headgate.components import configured_controller, job_spec
+from headgate.config import load_config
 from headgate.controller.controller import Controller
-from headgate.controller.limits import Limits
-from headgate.controller.spec import JobSpec
 from headgate.controller.status import JobStatus
-from headgate.core.durations import parse_duration_ms
 from headgate.core.errors import UserError
 from headgate.core.ids import JobId
 
@@ -31,28 +30,32 @@ WEEK_SECONDS = 7 * 24 * 3600.0
 def run(
     file: Annotated[Path, typer.Argument(help="The SQL file of the pipeline.")],
     state_dir: Annotated[
-        str, typer.Option(help="Where checkpoints live: a folder or an s3:// URL.")
-    ] = ".headgate",
+        str | None, typer.Option(help="Where checkpoints live: a folder or an s3:// URL.")
+    ] = None,
     parallelism: Annotated[
-        int, typer.Option(min=1, help="Subtasks of every operator; may differ from last time.")
-    ] = 0,
+        int | None,
+        typer.Option(min=1, help="Subtasks of every operator; may differ from last time."),
+    ] = None,
     checkpoint_interval: Annotated[
-        str, typer.Option(help="10s, 500ms, ...; 0 = as often as possible; or auto.")
-    ] = "10s",
+        str | None, typer.Option(help="10s, 500ms, ...; 0 = as often as possible; or auto.")
+    ] = None,
     max_batch_rows: Annotated[
-        int, typer.Option(min=1, help="Most rows of a source in one micro-batch.")
-    ] = 1_000_000,
+        int | None, typer.Option(min=1, help="Most rows of a source in one micro-batch.")
+    ] = None,
     udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A Spark setting, spark.key=value.")
     ] = None,
     master: Annotated[
-        str, typer.Option(help="Spark master; default: this machine's cores.")
-    ] = "local",
+        str | None, typer.Option(help="Spark master; default: this machine's cores.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
     allow_drop_state: Annotated[
         list[str] | None,
         typer.Option(help="Operator whose state may be lost because the query changed."),
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="Settings; default: headgate.toml, if there.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON event per line.")] = False,
 ) -> None:
@@ -66,29 +69,29 @@ def run(
     udf_source = read_text(udfs, "UDF file") if udfs is not None else None
     # Refuse wrong SQL here, with the text at hand, before anything is started or created.
     planned_or_exit(sql, udf_source)
-    subtasks = parallelism or default_parallelism()
-    spec = JobSpec(
+    config = load_config(
+        path=config_file,
+        environment=os.environ,
+        flags={
+            "state_url": state_dir,
+            "job.parallelism": parallelism,
+            "job.checkpoint_interval": checkpoint_interval,
+            "job.max_batch_rows": max_batch_rows,
+            "job.master": master,
+        },
+    ).config
+    spec = job_spec(
+        config,
         name=name or file.stem,
         sql=sql,
         udf_source=udf_source,
-        state_url=state_dir if "://" in state_dir else str(Path(state_dir).absolute()),
-        parallelism=subtasks,
-        limits=Limits(
-            checkpoint_interval_ms="auto"
-            if checkpoint_interval == "auto"
-            else parse_duration_ms(checkpoint_interval),
-            heartbeat_interval_ms=1_000,
-        ),
-        # A task that fails because its Python worker died is simply run again.
-        master=f"local[{subtasks},4]" if master == "local" else master,
-        max_batch_rows=max_batch_rows,
-        spark_conf=parse_settings(settings or []),
         allow_drop_state=tuple(allow_drop_state or ()),
     )
+    spec = replace(spec, spark_conf=spec.spark_conf | parse_settings(settings or []))
     # Events as JSON are for programs: nothing else may stand between them.
     console = Console(highlight=False)
     display = RunDisplay(console, as_json=as_json)
-    controller = embedded_controller(spec.state_url)
+    controller = configured_controller(config)
     try:
         controller.subscribe(display.show)
         controller.start(take_up=False)
@@ -101,11 +104,6 @@ def run(
         raise typer.Exit(1)
     if not as_json:
         console.print(f"{status.pipeline}: {status.state}, epoch {status.committed_epoch}")
-
-
-def default_parallelism() -> int:
-    """Return one subtask per core of this machine, at most 4: more is a deliberate choice."""
-    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
