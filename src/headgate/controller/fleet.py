@@ -24,6 +24,7 @@ TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
 WORKER_MODULE = "headgate.engine.worker"
 LOG_TAIL_BYTES = 8_192
 START_TIMEOUT_SECONDS = 30.0
+LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass
@@ -161,6 +162,8 @@ class LocalFleet:
         exit_code = child.process.wait()
         # A JVM without its driver ends by itself, but nobody should have to wait for it.
         kill_session(child.process.pid)
+        # Its last message says more about its end than its exit code: that one comes first.
+        self._link.wait_until_gone(order.job, order.generation, LAST_WORDS_SECONDS)
         self._on_gone(order.job, order.generation)
         tail = _tail(child.log_path)
         child.over.set()

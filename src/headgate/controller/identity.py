@@ -18,7 +18,7 @@ def job_id_for(name: str) -> JobId:
     It follows from the name alone, so that a job whose database was lost is found by its folder.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80]
-    if slug == name:
+    if slug and slug == name:
         return JobId(slug)
     return JobId(f"{slug or 'job'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}")
 

@@ -61,9 +61,12 @@ class WorkerLink:
     def __init__(self, deliver: Callable[[JobId, Event], None], host: str = "127.0.0.1") -> None:
         self._deliver = deliver
         self._lock = threading.Lock()
+        self._gone = threading.Condition(self._lock)
         self._tokens: dict[Worker, str] = {}
         self._connections: dict[Worker, _Connection] = {}
         self._open: set[_Connection] = set()
+        # The workers whose connections are still being read.
+        self._talking: dict[Worker, int] = {}
         self._closed = False
         self._listener = socket.create_server((host, 0))
         name, port = self._listener.getsockname()[:2]
@@ -92,6 +95,12 @@ class WorkerLink:
             connection = self._connections.get((job, generation))
         if connection is not None:
             connection.send(to_json(message) + b"\n")
+
+    def wait_until_gone(self, job: JobId, generation: Generation, timeout_seconds: float) -> bool:
+        """Wait until the worker's connection has ended and all it had said is delivered."""
+        worker = (job, generation)
+        with self._gone:
+            return self._gone.wait_for(lambda: worker not in self._talking, timeout_seconds)
 
     def close(self) -> None:
         with self._lock:
@@ -153,6 +162,7 @@ class WorkerLink:
                 return None
             replaced = self._connections.get(worker)
             self._connections[worker] = connection
+            self._talking[worker] = self._talking.get(worker, 0) + 1
         if replaced is not None:
             replaced.close()
         self._deliver(message.job, message)
@@ -174,6 +184,12 @@ class WorkerLink:
                 del self._connections[worker]
         if current and worker is not None:
             self._deliver(worker[0], WorkerDisconnected(generation=worker[1]))
+        if worker is not None:
+            with self._gone:
+                self._talking[worker] -= 1
+                if not self._talking[worker]:
+                    del self._talking[worker]
+                self._gone.notify_all()
 
 
 def _parse(line: bytes) -> WorkerMessage | None:

@@ -20,6 +20,7 @@ from headgate.controller.link import WorkerLink
 from headgate.controller.processes import kill_session, process_identity, session_members
 from headgate.core.failpoints import ENVIRONMENT_VARIABLE
 from headgate.core.ids import Generation, JobId
+from headgate.core.messages import Register, Stop, TaskFailed
 
 JOB = JobId("orders")
 ONE, TWO = Generation(1), Generation(2)
@@ -180,6 +181,45 @@ def test_failpoints_are_for_the_first_worker_of_a_job_only(
     assert "worker.before_batch" in one.exited().log_tail
     one.fleet.start(JOB, TWO, "t")
     assert one.exited().log_tail.strip() == "None"
+
+
+LAST_WORDS = """
+import os, socket, sys
+host, _, port = sys.argv[2].rpartition(":")
+wire = socket.create_connection((host, int(port)))
+start = '{"kind":"register","job":"orders","generation":%s,"worker":"w","pid":1,"host":"h",'
+wire.sendall((start % sys.argv[6] + '"token":"t"}\\n').encode())
+wire.makefile("rb").readline()
+beat = '{"kind":"heartbeat","generation":%s,"progress":{}}\\n' % sys.argv[6]
+wire.sendall(beat.encode() * 2000)
+error = '{"message":"no such column","retry":"no_retry"}'
+said = '{"kind":"task_failed","generation":%s,"error":%s}\\n' % (sys.argv[6], error)
+wire.sendall(said.encode())
+os._exit(1)
+"""
+
+
+def test_last_words_of_a_worker_are_heard_before_its_death(tmp_path: Path) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    link = WorkerLink(lambda job, event: events.put(event))
+    fleet = LocalFleet(
+        link,
+        lambda job, event: events.put(event),
+        tmp_path,
+        command=(sys.executable, "-c", LAST_WORDS),
+    )
+    try:
+        for generation in range(1, 6):
+            fleet.start(JOB, Generation(generation), "t")
+            heard = [events.get(timeout=PATIENCE_SECONDS)]
+            assert isinstance(heard[0], Register)
+            fleet.send(JOB, Generation(generation), Stop(generation=Generation(generation)))
+            while not isinstance(heard[-1], WorkerExited):
+                heard.append(events.get(timeout=PATIENCE_SECONDS))
+            assert any(isinstance(event, TaskFailed) for event in heard)
+    finally:
+        fleet.close()
+        link.close()
 
 
 def test_no_worker_stays_behind_when_the_controller_is_killed(tmp_path: Path) -> None:

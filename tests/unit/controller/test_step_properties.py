@@ -197,3 +197,22 @@ def test_there_is_an_example_of_every_state() -> None:
 
     kinds = {kind.kind for kind in typing.get_args(JobState)}
     assert {state.kind for state in STATES.values()} == kinds
+
+
+@pytest.mark.parametrize("name", sorted(STATES))
+def test_stored_form_leaves_out_what_dies_with_the_process(name: str) -> None:
+    stored = to_json(stored_form(STATES[name]), StoredJobState)
+    assert b'"plan"' not in stored
+    assert b'"acks"' not in stored
+    assert stored_form(stored_form(STATES[name])) == stored_form(STATES[name])
+
+
+def test_heartbeats_and_acknowledgements_need_not_be_stored() -> None:
+    world = every_state()["collecting"]
+    before = stored_form(world.state)
+    world.now_ms += 1_000
+    world.heartbeat()
+    world.ack_all()
+    assert stored_form(world.state) == before
+    world.recorded()
+    assert stored_form(world.state) != before
