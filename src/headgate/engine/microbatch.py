@@ -18,6 +18,7 @@ from headgate.core.ids import OperatorId
 from headgate.engine.build import Builder
 from headgate.engine.context import BatchRequest, PipelineState
 from headgate.engine.reports import BufferFile, Reports, ReportsParam, task_error_in
+from headgate.engine.udfs import register_udfs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +66,7 @@ class Engine:
     _columns: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        register_udfs(self.spark, self.graph)
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
 
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:

@@ -14,6 +14,7 @@ from headgate.core.errors import InternalError
 from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.engine.build.deduplicate import build_deduplicate
+from headgate.engine.build.process import build_process
 from headgate.engine.build.project import build_project, build_sql, build_union
 from headgate.engine.build.schema import as_nullable
 from headgate.engine.build.sink import build_sink
@@ -135,6 +136,6 @@ _BUILDERS: dict[str, BuildFunction] = {
     "deduplicate": cast(BuildFunction, build_deduplicate),
     "updating_join": cast(BuildFunction, build_updating_join),
     "lookup_join": _unsupported,
-    "process": _unsupported,
+    "process": cast(BuildFunction, build_process),
     "sink": cast(BuildFunction, build_sink),
 }

@@ -1,0 +1,60 @@
+"""The process operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from headgate.core.graph import TIMESTAMP_COLUMN, Operator, ProcessSpec
+from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
+from headgate.engine.build.sql import named
+from headgate.engine.operators.deduplicate import ARRIVAL
+from headgate.engine.operators.process import ProcessTask
+from headgate.engine.operators.subtask import StatefulSubtask
+from headgate.engine.reports import guarded
+
+if TYPE_CHECKING:
+    from headgate.engine.build.frame import Builder, Frame
+
+
+def build_process(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import DataType
+
+    from headgate.engine.build.frame import Frame
+
+    spec = operator.spec
+    assert isinstance(spec, ProcessSpec)
+    (source,) = inputs
+    parallelism = builder.context.parallelism
+    keys = [k.name for k in spec.keys]
+    columns = [e for e in spec.exprs if e.name not in keys]
+    rows = source.df.selectExpr(
+        *(named(k) for k in spec.keys),
+        *(named(e) for e in columns),
+        TIMESTAMP_COLUMN,
+        f"unix_micros({TIMESTAMP_COLUMN}) AS _time",
+        # Before the exchange, which brings rows of different partitions in any order.
+        f"monotonically_increasing_id() AS {ARRIVAL}",
+    )
+    owned = exchanged_by(rows, keys, parallelism).selectExpr("*", *hash_columns(keys))
+    _, arrow_schema = builder.schema_of(operator.id, owned)
+    fields = [StructField(c.name, DataType.fromDDL(c.type)) for c in spec.output]
+    output = StructType([*fields, StructField(TIMESTAMP_COLUMN, TimestampType())])
+    subtask = StatefulSubtask(
+        context=builder.context,
+        operator=operator.id,
+        versions=builder.state.versions(operator.id),
+        reports=builder.reports,
+        task=ProcessTask(
+            file=spec.file,
+            attribute=spec.attribute,
+            schema=arrow_schema,
+            keys=tuple(keys) or (NO_KEY,),
+            columns=tuple(e.name for e in columns),
+            output=to_arrow_schema(output, timezone="UTC"),
+        ),
+    )
+    frame = owned.mapInArrow(guarded(operator.id, subtask), output)
+    return Frame(frame, aligned=bool(keys) or parallelism == 1)
