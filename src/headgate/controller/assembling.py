@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from headgate.controller.ports import JobPorts, Slots
@@ -14,7 +15,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings
 from headgate.core.ports import Clock, ObjectStore, WorkerFleet
-from headgate.state.stores import job_store, open_store
+from headgate.state.stores import CountingStore, RequestCounts, job_store, open_store
 
 Compiler = Callable[[JobSpec], PipelineGraph]
 
@@ -36,6 +37,7 @@ class JobAssembly:
         self._lock = threading.Lock()
         self._spec = read_spec()
         self._graph: PipelineGraph | None = None
+        self._counting: CountingStore | None = None
 
     def ports(self, claimant: str, fleet: WorkerFleet, slots: Slots, clock: Clock) -> JobPorts:
         return JobPorts(
@@ -57,7 +59,15 @@ class JobAssembly:
             return self._spec
 
     def open_store(self) -> ObjectStore:
-        return job_store(open_store(self.spec().state_url), self._job)
+        opened = job_store(open_store(self.spec().state_url), self._job)
+        with self._lock:
+            self._counting = CountingStore(opened, shared=self._counting)
+            return self._counting
+
+    def requests(self) -> RequestCounts:
+        """Return how often the controller asked the job's store; the worker's are not in it."""
+        with self._lock:
+            return RequestCounts() if self._counting is None else replace(self._counting.counts)
 
     def compile(self) -> PipelineGraph:
         """Compile the text as it is stored now."""

@@ -38,6 +38,7 @@ from headgate.controller.limits import Limits
 from headgate.controller.link import WorkerLink
 from headgate.controller.notes import CheckpointNote
 from headgate.controller.notices import Notice, ProgressMade
+from headgate.controller.pipeline_store import PipelineStore
 from headgate.controller.ports import JobPorts
 from headgate.controller.runner import JobRunner
 from headgate.controller.slots import SlotPool
@@ -51,6 +52,7 @@ from headgate.core.messages import Progress
 from headgate.core.model import model
 from headgate.core.ports import Clock
 from headgate.state.layout import check_name
+from headgate.state.stores import RequestCounts
 
 log = logging.getLogger("headgate.controller")
 
@@ -93,6 +95,8 @@ class Controller:
         self._holder = lease_holder()
         self._lock = threading.RLock()
         self._jobs: dict[JobId, _Driven] = {}
+        # How to ask for the requests to each job's store since it was taken up here.
+        self._requests: dict[JobId, Callable[[], RequestCounts]] = {}
         # What the last worker of a job said; kept after the job's end.
         self._progress: dict[JobId, Progress] = {}
         self._takes_up = True
@@ -222,6 +226,14 @@ class Controller:
             raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
         self._release(job, lost=True)
         self._store.delete_job(job)
+        with self._lock:
+            self._progress.pop(job, None)
+            self._requests.pop(job, None)
+
+    @property
+    def pipelines(self) -> PipelineStore:
+        """The texts of pipelines; creating or updating a job stores its text there, too."""
+        return self._store.pipelines
 
     # ---- looking -----------------------------------------------------------------------------
 
@@ -240,6 +252,16 @@ class Controller:
 
     def job_checkpoints(self, job: JobId, *, limit: int = 100) -> list[CheckpointNote]:
         return self._store.read_checkpoints(job, limit=limit)
+
+    def store_requests(self, job: JobId) -> RequestCounts:
+        """Return the requests made here to the job's store since the job was taken up here."""
+        with self._lock:
+            requests = self._requests.get(job, RequestCounts)
+        return requests()
+
+    def slots_free(self) -> int | None:
+        """Return the slots that no job holds; None = they are not limited."""
+        return self._slots.free()
 
     def log_path(self, job: JobId, generation: Generation) -> Path:
         return self._fleet.log_path(job, generation)
@@ -324,6 +346,7 @@ class Controller:
             database=self._store.database, lease=lease.number, controller=f"pid-{os.getpid()}"
         )
         assembly = JobAssembly(job, lambda: self._stored(job).spec, self._compiler, self._data_dir)
+        self._requests[job] = assembly.requests
         return assembly.ports(claimant.text(), self._fleet, self._slots, self._clock)
 
     def _remove_scratch(self, job: JobId, generation: Generation) -> None:

@@ -21,17 +21,17 @@ from sqlalchemy.exc import IntegrityError
 from headgate.controller.drive import Change
 from headgate.controller.history import HistoryEntry, entries_of
 from headgate.controller.notes import CheckpointNote
+from headgate.controller.pipeline_store import PipelineStore, put_pipeline
 from headgate.controller.spec import JobSpec
 from headgate.controller.state import JobState, StoredJobState, stored_form
 from headgate.controller.tables import (
     READING,
     checkpoints,
+    create_tables,
     history,
     jobs,
     leases,
-    metadata,
     open_engine,
-    pipelines,
     settings,
 )
 from headgate.core.errors import InternalError, UserError
@@ -88,7 +88,8 @@ class JobStore:
 
     def __init__(self, url: str) -> None:
         self._engine: Engine = open_engine(url)
-        metadata.create_all(self._engine)
+        create_tables(self._engine)
+        self.pipelines = PipelineStore(self._engine)
         self.database = self._identity()
 
     def close(self) -> None:
@@ -331,16 +332,9 @@ def _stored_if_readable(row: sa.Row[tuple[object, ...]]) -> StoredJob | None:
 
 
 def _put_pipeline(connection: Connection, spec: JobSpec, now_ms: int) -> None:
-    sql = spec.sql or ""
-    changed = connection.execute(
-        sa.update(pipelines).where(pipelines.c.name == spec.name).values(sql=sql, updated_ms=now_ms)
-    )
-    if changed.rowcount == 0:
-        connection.execute(
-            sa.insert(pipelines).values(
-                name=spec.name, sql=sql, created_ms=now_ms, updated_ms=now_ms
-            )
-        )
+    # A job that was given as a graph has no text to remember.
+    if spec.sql is not None:
+        put_pipeline(connection, spec.name, spec.sql, spec.udf_source, now_ms)
 
 
 def _put_checkpoint(connection: Connection, job: JobId, note: CheckpointNote) -> None:

@@ -26,6 +26,7 @@ pipelines = sa.Table(
     metadata,
     sa.Column("name", sa.String(200), primary_key=True),
     sa.Column("sql", sa.Text, nullable=False),
+    sa.Column("udf_source", sa.Text, nullable=True),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
     sa.Column("updated_ms", sa.BigInteger, nullable=False),
 )
@@ -77,6 +78,26 @@ checkpoints = sa.Table(
     sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("note", sa.Text, nullable=False),
 )
+
+
+def create_tables(engine: Engine) -> None:
+    """Create what is missing: tables, and columns that a database of an earlier version lacks.
+
+    Only columns that may be null can be added later.
+    """
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        found = sa.inspect(connection)
+        for table in metadata.sorted_tables:
+            there = {column["name"] for column in found.get_columns(table.name)}
+            for column in table.columns:
+                if column.name not in there and column.nullable:
+                    kind = column.type.compile(engine.dialect)
+                    # Two controllers may open the same old database at once.
+                    again = "" if engine.dialect.name == "sqlite" else "IF NOT EXISTS "
+                    connection.exec_driver_sql(
+                        f"ALTER TABLE {table.name} ADD COLUMN {again}{column.name} {kind}"
+                    )
 
 
 def open_engine(url: str) -> Engine:

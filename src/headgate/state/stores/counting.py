@@ -28,12 +28,15 @@ class RequestCounts:
 
 
 class CountingStore:
-    """The port over another store. A request that fails is counted too: it was made."""
+    """The port over another store. A request that fails is counted too: it was made.
 
-    def __init__(self, inner: ObjectStore) -> None:
+    With `shared`, the requests are added to those of another wrapper.
+    """
+
+    def __init__(self, inner: ObjectStore, shared: CountingStore | None = None) -> None:
         self._inner = inner
-        self._lock = threading.Lock()
-        self.counts = RequestCounts()
+        self._lock: threading.Lock = threading.Lock() if shared is None else shared._lock
+        self.counts: RequestCounts = RequestCounts() if shared is None else shared.counts
 
     def get(self, path: str) -> bytes:
         self._add(gets=1)
