@@ -51,6 +51,13 @@ class TableState:
     kind: Literal["keyed", "time"]
     # The Arrow schema of the rows, as base64 of its IPC form: lets a restore check compatibility.
     schema: str
+    # For whoever reads the rows without the operator. Keyed tables: the columns that make a key,
+    # and whether it is a bag, which holds many rows per key and from which a deletion takes one.
+    keys: tuple[str, ...] = ()
+    bag: bool = False
+    # Rows with an earlier time are gone, though runs may still hold them. A restore does not
+    # need it: it follows from the watermark.
+    horizon: int = WATERMARK_MIN
     runs: tuple[RunRef, ...] = ()
 
 

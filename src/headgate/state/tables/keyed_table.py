@@ -7,6 +7,8 @@ the oldest and stops searching for a key where it is found, be it as a row or as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +44,7 @@ class HashedTable(StateTable):
 
     kind = "keyed"
     order = HASH
+    bag: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class HashedTable(StateTable):
         self.key_columns = tuple(key_columns)
         if not self.key_columns:
             raise ValueError("a keyed table needs at least one key column")
+        self._version = replace(self._version, keys=self.key_columns, bag=self.bag)
         self.key_schema = pa.schema(
             [self.schema.field(HASH), *(self.schema.field(key) for key in self.key_columns)]
         )

@@ -34,6 +34,8 @@ from headgate.state.tables.version import TableVersion
 class MultiTable(HashedTable):
     """A bag of rows by key."""
 
+    bag = True
+
     @classmethod
     def open(
         cls,

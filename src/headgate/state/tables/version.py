@@ -39,12 +39,15 @@ class TableVersion:
     kind: TableKind
     # The Arrow schema of the rows, as base64 of its IPC form.
     schema: str
+    # Of a keyed table: see `TableState`.
+    keys: tuple[str, ...] = ()
+    bag: bool = False
     # Durable Parquet files, oldest first.
     runs: tuple[RunRef, ...] = ()
     # The changes since the last barrier, oldest first; all newer than every durable run.
     scratch: tuple[ScratchRun, ...] = ()
-    # Rows with an earlier time are gone, also where a file still holds them. A checkpoint does
-    # not carry it: it follows from the watermark, which the operator passes again after a restore.
+    # Rows with an earlier time are gone, also where a file still holds them. A restore does not
+    # take it over: it follows from the watermark, which the operator passes again.
     horizon: int = WATERMARK_MIN
 
 
@@ -58,7 +61,14 @@ def decode_schema(text: str) -> pa.Schema:
 
 def version_from_state(state: TableState) -> TableVersion:
     """Return what a restored subtask starts from."""
-    return TableVersion(name=state.name, kind=state.kind, schema=state.schema, runs=state.runs)
+    return TableVersion(
+        name=state.name,
+        kind=state.kind,
+        schema=state.schema,
+        keys=state.keys,
+        bag=state.bag,
+        runs=state.runs,
+    )
 
 
 def state_from_version(version: TableVersion) -> TableState:
@@ -66,7 +76,13 @@ def state_from_version(version: TableVersion) -> TableState:
     if version.scratch:
         raise ValueError(f"table {version.name} still has changes that are not durable")
     return TableState(
-        name=version.name, kind=version.kind, schema=version.schema, runs=version.runs
+        name=version.name,
+        kind=version.kind,
+        schema=version.schema,
+        keys=version.keys,
+        bag=version.bag,
+        horizon=version.horizon,
+        runs=version.runs,
     )
 
 
