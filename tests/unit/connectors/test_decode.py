@@ -11,7 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from headgate.connectors.formats.decode import bad_data_error, decode_lines
+from headgate.connectors.failures import source_error
+from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.formats.options import SourceFormat
 from headgate.connectors.lines import NOT_UTF8
 from headgate.core.errors import BadDataError
@@ -154,7 +155,7 @@ def test_a_bad_row_fails_with_its_text(spark: SparkSession, text: str) -> None:
     with pytest.raises(PySparkException) as caught:
         # Nobody asks for the column: the row is bad all the same.
         frame.selectExpr("count(1)").collect()
-    error = bad_data_error(caught.value)
+    error = source_error(caught.value)
     assert isinstance(error, BadDataError)
     assert error.message.startswith("table t: not a json row: ")
     assert "bad_data = 'drop'" in error.message
@@ -173,7 +174,7 @@ def test_bad_rows_are_dropped_counted_and_sampled(spark: SparkSession) -> None:
 
 
 def test_an_error_that_is_not_about_data_is_left_alone() -> None:
-    assert bad_data_error(ValueError("disk full")) is None
+    assert source_error(ValueError("disk full")) is None
 
 
 def test_blank_lines_are_no_rows(spark: SparkSession) -> None:

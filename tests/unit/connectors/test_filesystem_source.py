@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate.connectors.base import Source
+from headgate.connectors.failures import source_error
 from headgate.connectors.filesystem.position import FilePosition
-from headgate.core.errors import BadDataError, InternalError, UserError
+from headgate.core.errors import BadDataError, InternalError, StorageError, UserError
 from headgate.core.model import JsonValue
 from tests.unit.connectors.connector_world import columns, cut_positions, make_source, read_all
 
@@ -206,3 +208,30 @@ def test_parquet_with_nanoseconds_is_read_beside_ordinary_files(
     assert [(r.ts.replace(tzinfo=UTC), r.l, r.d) for r in rows] == [
         (moment.replace(tzinfo=UTC), [1, 2], 1)
     ] * 2
+
+
+def test_a_column_of_the_wrong_type_is_named_with_its_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    times = pa.array([datetime(2023, 1, 1)], pa.timestamp("ns"))
+    pq.write_table(pa.table({"a": ["text"], "ts": times}), tmp_path / "odd.parquet")
+    cols = columns(a="bigint", ts="timestamp")
+    options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
+    source = make_source("filesystem", options, cols)
+    with pytest.raises(PySparkException) as caught:
+        read_all(spark, source, cut_positions(source, [10]))
+    error = source_error(caught.value)
+    assert isinstance(error, BadDataError)
+    assert "'odd.parquet': column 'a' is string in the file" in error.message
+
+
+def test_a_file_that_vanished_before_it_was_read_is_an_error_of_storage(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.json", [1])
+    source = source_of(tmp_path)
+    end = source.plan_cut(source.initial_position(), 10, 0).end
+    (tmp_path / "a.json").unlink()
+    with pytest.raises(PySparkException) as caught:
+        source.read(spark, source.initial_position(), end, 1).collect()
+    assert isinstance(source_error(caught.value), StorageError)

@@ -5,12 +5,12 @@ Timestamps are read as text first, because people write them in many ways; see `
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampNTZType
 
 from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
+from headgate.connectors.failures import BAD_DATA_MARK
 from headgate.connectors.formats.leaves import (
     any_leaf,
     is_timestamp,
@@ -22,7 +22,6 @@ from headgate.connectors.formats.leaves import (
 )
 from headgate.connectors.formats.options import SourceFormat
 from headgate.connectors.lines import NOT_UTF8
-from headgate.core.errors import BadDataError
 from headgate.core.graph import OP_COLUMN, Column
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ _CORRUPT = "_headgate_corrupt"
 # SQL for the text of a parsed record, as it came where that is known.
 _RECORD = f"coalesce({_CORRUPT}, to_json(struct(*)))"
 _SAMPLE_CHARACTERS = 200
-_MARK = "headgate bad data:"
 
 
 def decode_lines(
@@ -82,7 +80,7 @@ def _judged(
     sample = f"substring({record}, 1, {_SAMPLE_CHARACTERS})"
     chosen = [f"{sql} AS {quoted(name)}" for name, sql in values.items()]
     if options.bad_data == "fail":
-        message = literal(f"{_MARK} table {table}: not a {options.format} row: ")
+        message = literal(f"{BAD_DATA_MARK} table {table}: not a {options.format} row: ")
         # A filter, not a column: a column that nobody reads would be optimized away.
         checked = rows.where(
             f"CASE WHEN {bad} THEN raise_error(concat({message}, {sample})) ELSE true END"
@@ -205,15 +203,4 @@ def _decode_debezium(
         *(f"change.row.{quoted(c.name)} AS {quoted(c.name)}" for c in columns),
         f"change.op AS {OP_COLUMN}",
         *marks,
-    )
-
-
-def bad_data_error(error: BaseException) -> BadDataError | None:
-    """Return the `BadDataError` inside an error of Spark, or None: it has another cause."""
-    found = re.search(re.escape(_MARK) + r" (table [^\n]*)", str(error))
-    if found is None:
-        return None
-    text = found[1].split(" SQLSTATE:")[0].rstrip()
-    return BadDataError(
-        f"{text}. Repair the data, or set bad_data = 'drop' to leave such rows out."
     )
