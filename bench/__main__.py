@@ -33,6 +33,8 @@ class Skipped:
 
 def main() -> int:
     arguments = _arguments()
+    # Being told to end must end the run in progress too: it has a process group of its own.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scale, seconds = _scale(arguments)
     results = arguments.data_dir / "results" / time.strftime("%Y%m%d-%H%M%S")
     deadline = time.monotonic() + seconds

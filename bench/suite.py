@@ -260,4 +260,4 @@ def _full(maker: _Maker, sets: Sets, scale: Scale) -> Iterator[Measure]:
     if scale.flink_python is not None:
         python = scale.flink_python
         yield maker.make(FLINK, "W7 json", "window", lines, python=python)
-        yield maker.make(FLINK, "W7 json", "keyed", lines, python=python)
+        yield maker.make(FLINK, "W2 keyed, json", "keyed", lines, python=python)

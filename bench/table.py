@@ -96,6 +96,7 @@ def _growth(results: Sequence[RunResult]) -> Sheet:
             r.system,
             f"{r.batch_ms:.0f}",
             _number(r.checkpoint_ms),
+            _number(r.checkpoint_ms_mean),
             _megabytes(r.checkpoint_bytes),
             _megabytes(r.checkpoint_bytes_mean),
             _number(r.objects_max),
@@ -103,7 +104,7 @@ def _growth(results: Sequence[RunResult]) -> Sheet:
         )
         for r in summary.growth(results)
     ]
-    columns = ("keys in state", "system", "batch p50 ms", "checkpoint p50 ms")
+    columns = ("keys in state", "system", "batch p50 ms", "checkpoint p50 ms", "mean ms")
     more = ("MB p50", "MB mean", "objects max", "answer")
     title = "Growth: the same number of changed keys per epoch, more and more state"
     return Sheet(title, (*columns, *more), tuple(rows))
