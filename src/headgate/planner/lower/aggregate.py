@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -11,7 +12,7 @@ from headgate.planner.errors import error_at
 from headgate.planner.functions import is_aggregate
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.binding import conjuncts
-from headgate.planner.lower.columns import is_path, map_paths, path_name, qualified
+from headgate.planner.lower.columns import is_path, path_name, qualified
 from headgate.planner.lower.context import Context, aggregating
 from headgate.planner.lower.draft import (
     AggregateDraft,
@@ -338,17 +339,33 @@ def _counts_rows(call: exp.Expr) -> bool:
 
 
 def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:
-    """Return the aggregate over kept columns, and add what it needs to `rows`."""
+    """Return the aggregate over kept columns, and add what it needs to `rows`.
 
-    def keep(path: exp.Expr) -> exp.Expr:
-        name = f"v_{path_name(path)}"
-        # Two paths may have one name: `a.b` and a column called `a_b`.
-        if name in rows and spark_text(rows[name]) != spark_text(path):
-            name = f"v_{short_digest(spark_text(path))}"
-        rows[name] = path.copy()
-        return column(name)
+    What is kept are the values of its arguments: they are computed once, and are smaller than
+    the columns they are made of.
+    """
+    result = call.copy()
+    for argument in list(_arguments(result)):
+        name = f"v_{short_digest(spark_text(argument))}"
+        if is_path(argument):
+            # Two paths may have one name: `a.b` and a column called `a_b`.
+            wanted = f"v_{path_name(argument)}"
+            if spark_text(rows.get(wanted, argument)) == spark_text(argument):
+                name = wanted
+        rows[name] = argument.copy()
+        argument.replace(column(name))
+    return _as_spark_aggregate(result, udafs)
 
-    return _as_spark_aggregate(map_paths(call, keep), udafs)
+
+def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Return what an aggregate call reads, below DISTINCT, ORDER BY and FILTER."""
+    inside = (exp.AggFunc, exp.Distinct, exp.Order, exp.Ordered, exp.Where, exp.Filter)
+    constant = (exp.Literal, exp.Star, exp.Boolean, exp.Null, exp.Var, exp.DataType, exp.Identifier)
+    for child in node.iter_expressions():
+        if isinstance(child, inside) or (child is node.this and isinstance(child, exp.Anonymous)):
+            yield from _arguments(child)
+        elif not isinstance(child, constant):
+            yield child
 
 
 def _as_spark_aggregate(call: exp.Expr, udafs: frozenset[str]) -> exp.Expr:

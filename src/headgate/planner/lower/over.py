@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from headgate.core.graph import TIMESTAMP_COLUMN
 from headgate.planner.errors import error_at
+from headgate.planner.functions import is_aggregate
 from headgate.planner.lower.columns import qualified
 from headgate.planner.lower.draft import SqlDraft, column
 from headgate.planner.lower.partials import short_digest
@@ -28,7 +29,7 @@ def over_items(relation: Relation, exprs: list[exp.Expr]) -> tuple[Relation, lis
     passed = [n for n in source.draft.types if n != TIMESTAMP_COLUMN]
     names = {text: f"over_{short_digest(text)}" for text in calls}
     columns: dict[str, exp.Expr] = {n: column(n, "__in0") for n in passed}
-    columns |= {names[text]: qualified(call) for text, call in calls.items()}
+    columns |= {names[text]: qualified(_ordered(call)) for text, call in calls.items()}
     draft = SqlDraft(
         inputs=[source.draft],
         types={
@@ -54,6 +55,17 @@ def _check(relation: Relation, call: exp.Window) -> None:
         raise error_at(
             call.this, "Window function requires exactly one window expression in partition_by"
         )
+
+
+def _ordered(call: exp.Window) -> exp.Window:
+    """Spark ranks only what is ordered: without an order, take that of event time."""
+    aggregates = isinstance(call.this, exp.Filter) or is_aggregate(call.this)
+    if call.args.get("order") is not None or aggregates:
+        return call
+    result = call.copy()
+    by_time = exp.Ordered(this=column(TIMESTAMP_COLUMN), nulls_first=True)
+    result.set("order", exp.Order(expressions=[by_time]))
+    return result
 
 
 def _type(call: exp.Window) -> str | None:

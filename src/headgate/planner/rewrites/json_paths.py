@@ -28,13 +28,29 @@ def rewrite_json_path(node: exp.Expr) -> exp.Expr:
     text = string_value(path)
     if text is None:
         raise error_at(path, f"The path argument to {name} must be a literal")
-    found = _matches(source, _segments(text, path))
+    segments = _segments(text, path)
+    if len(segments) == 1:
+        return _single(name, source, segments[0])
+    found = _matches(source, segments)
     if name == "extract_json":
         return call("transform", found, _to_json())
     first = call("get", found, 0)
     if name == "get_first_json_object":
         return call("to_json", first)
     return _string(first)
+
+
+def _single(name: str, source: exp.Expr, path: str) -> exp.Expr:
+    """Return the answer for a path without wildcards, which finds one value at most."""
+    parsed = call("try_parse_json", source)
+    value = call("variant_get", parsed, path)
+    if name == "get_first_json_object":
+        return call("to_json", value)
+    if name == "extract_json_string":
+        return _string(value)
+    one = call("array_compact", call("array", call("to_json", value)))
+    missing = exp.Is(this=parsed.copy(), expression=exp.Null())
+    return exp.If(this=missing, true=exp.Null(), false=one)
 
 
 def _segments(text: str, at: exp.Expr) -> list[str]:
