@@ -1,0 +1,163 @@
+"""How controllers behave: one checkpoint in flight, none while cleaning, no wish forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headgate.controller.actions import (
+    Action,
+    MarkCommitted,
+    RecordCheckpoint,
+    RunCleanup,
+    SendToWorker,
+    WriteSavepoint,
+)
+from headgate.controller.drive import Change
+from headgate.controller.events import (
+    ActionFailed,
+    CheckpointRecorded,
+    CleanupFailed,
+    Event,
+    MarkerFailed,
+    MarkerWritten,
+    RecordFailed,
+    RestartRequested,
+    SavepointFailed,
+    SavepointWritten,
+    StopRequested,
+)
+from headgate.controller.notes import AbortNote, CheckpointNote, CleanupNote, SkippedNote
+from headgate.controller.state import JobState, is_terminal
+from headgate.core.messages import Barrier
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.controller import Runner
+    from tests.simulation.world import World
+
+# Errors that only a defect can cause.
+_DEFECTS = ("unexpected", "incomplete_checkpoint", "not_recorded", "claim", "internal")
+
+
+@dataclass
+class Flight:
+    """What one runner has under way."""
+
+    generation: int = 0
+    epoch: int = 0
+    over: bool = True
+    # By the clock of the runner; what takes longer than the timeout is given up.
+    until_ms: int = 0
+    cleanups: int = 0
+    savepoints: int = 0
+
+
+class Conduct:
+    """Looks at every action before it begins and after it ended, and at every event."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._flights: dict[Runner, Flight] = {}
+
+    def runner_began(self, runner: Runner) -> None:
+        self._flights[runner] = Flight()
+
+    def action_begins(self, runner: Runner, action: Action) -> None:
+        """One checkpoint in flight per runner, none while it cleans up."""
+        flight = self._flights[runner]
+        match action:
+            case SendToWorker(message=Barrier(generation=generation, epoch=epoch)):
+                if flight.cleanups:
+                    raise Violation("checkpoint_while_cleaning", f"epoch {epoch}")
+                same = (generation, epoch) == (flight.generation, flight.epoch)
+                if not same and generation == flight.generation and not flight.over:
+                    raise Violation("two_in_flight", f"epochs {flight.epoch} and {epoch}")
+                now_ms = runner.controller.now_ms()
+                if flight.savepoints and now_ms < flight.until_ms:
+                    raise Violation("two_in_flight", f"epoch {epoch} while a savepoint is written")
+                flight.generation, flight.epoch, flight.over = generation, epoch, False
+                limits = self._world.checks.jobs[runner.job].workload.spec.limits
+                flight.until_ms = now_ms + limits.checkpoint_timeout_ms
+            case RunCleanup(generation=generation):
+                if flight.cleanups:
+                    raise Violation("two_cleanups", "a cleanup began while another one ran")
+                if not flight.over and flight.generation == generation:
+                    raise Violation("cleaning_while_checkpoint", f"epoch {flight.epoch}")
+                flight.cleanups += 1
+                self._world.counts["cleanups"] += 1
+            case WriteSavepoint():
+                flight.savepoints += 1
+            case _:
+                pass
+
+    def action_ended(self, runner: Runner, action: Action, events: list[Event]) -> None:
+        flight = self._flights[runner]
+        match action:
+            case RunCleanup():
+                flight.cleanups -= 1
+            case WriteSavepoint():
+                flight.savepoints -= 1
+            case MarkCommitted(epoch=epoch, inherited=False) if epoch == flight.epoch:
+                flight.over = any(isinstance(event, MarkerWritten) for event in events)
+            case RecordCheckpoint():
+                self._world.counts["records tried"] += 1
+            case _:
+                pass
+        for event in events:
+            self._look_at(runner, event)
+
+    def _look_at(self, runner: Runner, event: Event) -> None:
+        match event:
+            case (
+                ActionFailed(error=error)
+                | RecordFailed(error=error)
+                | MarkerFailed(error=error)
+                | SavepointFailed(error=error)
+                | CleanupFailed(error=error)
+            ):
+                if error.code in _DEFECTS:
+                    raise Violation("defect", f"{type(event).__name__}: {error}")
+            case CheckpointRecorded(generation=generation, epoch=epoch):
+                canonical = self._world.checks.jobs[runner.job].canonical.get(epoch)
+                if canonical is None or canonical.generation != generation:
+                    raise Violation("told_recorded", f"epoch {epoch} of generation {generation}")
+            case SavepointWritten(name=name, epoch=epoch):
+                self._world.checks.jobs[runner.job].savepoints[name] = epoch
+                self._world.counts["savepoints"] += 1
+            case _:
+                pass
+
+    def event_handled(
+        self, runner: Runner, event: Event, before: JobState, *, stored: bool
+    ) -> None:
+        """A stop that a person asked for is not forgotten, whatever fails on the way."""
+        watch, after = self._world.checks.jobs[runner.job], runner.state
+        if isinstance(event, RestartRequested) or is_terminal(after):
+            watch.stop_asked = False
+        elif isinstance(event, StopRequested) and stored:
+            # A job that is finishing anyway has nothing to stop for.
+            watch.stop_asked = before.kind != "finishing"
+        if watch.stop_asked and after.kind == "running":
+            raise Violation("stop_forgotten", f"{runner.job} runs again")
+
+    def job_changed(self, runner: Runner, change: Change) -> None:
+        counts = self._world.counts
+        if change.moved:
+            counts[f"entered {change.after.kind}"] += 1
+            self._world.trace(
+                f"{runner.controller.name}:{runner.job}",
+                f"{change.before.kind} => {change.after.kind}: {change.reason}",
+            )
+        for note in change.notes:
+            match note:
+                case CheckpointNote():
+                    counts["checkpoints committed"] += 1
+                case AbortNote():
+                    counts["checkpoints aborted"] += 1
+                case CleanupNote():
+                    counts["cleanups ended"] += 1
+                case SkippedNote():
+                    counts["checkpoints skipped"] += 1
+                case _:
+                    pass

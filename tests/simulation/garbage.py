@@ -1,0 +1,88 @@
+"""When a job has come to rest, one more cleanup must leave nothing that nobody can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headgate.core.ids import Generation, JobId
+from headgate.core.ports import ObjectInfo
+from headgate.state import layout
+from headgate.state.retention import run_cleanup
+from tests.simulation.bucket import Bucket
+from tests.simulation.violation import Violation
+from tests.simulation.watch import JobWatch
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Plain:
+    """The job's folder without faults."""
+
+    def __init__(self, bucket: Bucket, job: JobId, now_ms: int) -> None:
+        self._bucket = bucket
+        self._job = job
+        self._now_ms = now_ms
+
+    def get(self, path: str) -> bytes:
+        return self._bucket.get(self._job, path)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._bucket.put(self._job, path, data, self._now_ms)
+
+    def create(self, path: str, data: bytes) -> None:
+        self._bucket.create(self._job, path, data, self._now_ms)
+
+    def head(self, path: str) -> ObjectInfo:
+        return self._bucket.head(self._job, path)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return iter(self._bucket.list(self._job, prefix))
+
+    def delete(self, path: str) -> None:
+        self._bucket.delete(self._job, path, self._now_ms)
+
+
+def check_garbage(world: World, job: JobId) -> None:
+    """Clean up once more and look at what is left. With damage about, more may be kept."""
+    watch, now_ms = world.checks.jobs[job], world.scheduler.now_ms
+    if world.bucket.damaged.get(job) or not watch.newest:
+        return
+    keep_last = watch.workload.spec.limits.retained_checkpoints
+    run_cleanup(
+        Plain(world.bucket, job, now_ms),
+        job,
+        keep_last=keep_last,
+        live_generation=Generation(max(watch.claimed_ms)),
+        now_ms=now_ms,
+    )
+    kept = _kept_files(watch, keep_last)
+    for path in sorted(world.bucket.folder(job)):
+        if path not in kept and not _is_for_people(watch, path):
+            raise Violation("garbage_left", f"{job}: nobody can reach {path}")
+
+
+def _kept_files(watch: JobWatch, keep_last: int) -> set[str]:
+    newest = sorted(watch.canonical, reverse=True)[:keep_last]
+    epochs = set(newest)
+    for epoch in newest:
+        # What a checkpoint after a rebuild goes back to.
+        entry = watch.canonical[epoch]
+        if entry.replayed:
+            epochs.update((entry.parent or entry.replayed[0], *entry.replayed))
+    named = set(watch.savepoints.values())
+    kept = {layout.CURRENT_GENERATION, *(layout.savepoint(name) for name in watch.savepoints)}
+    for epoch in epochs | named:
+        kept |= watch.canonical[epoch].files
+        kept.add(layout.committed_marker(epoch))
+    return kept
+
+
+def _is_for_people(watch: JobWatch, path: str) -> bool:
+    """Records of generations tell where files come from; later generations may still write."""
+    generation = layout.generation_of(path)
+    if generation is None:
+        return False
+    newest = watch.canonical[watch.newest].generation
+    return path == layout.generation_record(generation) or generation > newest

@@ -1,0 +1,438 @@
+"""Deliberate bugs in the real code, one at a time. The simulation must notice every one.
+
+A mutant that survives means that a check is missing. Each says in a sentence what it gets wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headgate.controller import checkpointing, coordinator, failure, live, step, storage
+from headgate.controller.actions import Action, SendToWorker
+from headgate.controller.events import CheckpointRecorded, TurnResult
+from headgate.controller.facts import JobFacts, Lineage
+from headgate.controller.flight import Collecting, Committing, Idle, Recording, sink_commits
+from headgate.core.checkpoint import BatchCut, SubtaskAck
+from headgate.core.ids import Epoch
+from headgate.core.messages import Commit
+from headgate.core.ports import ObjectStore
+from headgate.engine.epoch import EpochLedger, Segment
+from headgate.state import backend, examine, layout, loading, protocol, retention
+from headgate.state.derive import SetAside
+from headgate.state.facts import encode_checkpoint
+from headgate.state.log import EpochLog, read_log
+from tests.simulation.running import Outcome, first_violation, in_processes
+
+# Every mutant must be caught within these seeds.
+SEEDS = range(0, 400)
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: what is replaced by what. `patches` is called anew for every use."""
+
+    name: str
+    wrong: str
+    patches: Callable[[], list[Patch]]
+
+    @contextmanager
+    def apply(self) -> Iterator[None]:
+        """Have the bug in the code for a while."""
+        with ExitStack() as undo:
+            for owner, name, value in self.patches():
+                undo.callback(setattr, owner, name, owner.__dict__[name])
+                setattr(owner, name, value)
+            yield
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(wrong: str) -> Callable[[Callable[[], list[Patch]]], Callable[[], list[Patch]]]:
+    """Register a function that returns what to patch."""
+
+    def register(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
+        MUTANTS[patches.__name__] = Mutant(patches.__name__, wrong, patches)
+        return patches
+
+    return register
+
+
+def find_mutants(*, processes: int) -> Iterator[tuple[str, Outcome | None]]:
+    """Apply every mutant; yield its name and the run that caught it."""
+    names = list(MUTANTS)
+    yield from zip(names, in_processes(catch, names, processes=processes), strict=True)
+
+
+def catch(name: str) -> Outcome | None:
+    """Return the first run that notices the mutant; None = it survives."""
+    with MUTANTS[name].apply():
+        return first_violation(SEEDS)
+
+
+# ---- the coordinator -------------------------------------------------------------------------
+
+
+@mutant("the commit is sent when all have acknowledged, not when the epoch record exists")
+def publish_before_record() -> list[Patch]:
+    real = coordinator.writes
+
+    def writes(c: Any, frame: Any) -> tuple[Action, ...]:
+        actions: tuple[Action, ...] = real(c, frame)
+        if isinstance(c.phase, Recording):
+            sinks = sink_commits(c.phase, frame.needs)
+            early = Commit(generation=frame.generation, epoch=c.phase.flight.epoch, sinks=sinks)
+            actions = (SendToWorker(generation=frame.generation, message=early), *actions)
+        return actions
+
+    return [(checkpointing, "writes", writes)]
+
+
+@mutant("acknowledgements are counted, so a repeated one counts twice")
+def acks_counted() -> list[Patch]:
+    def owed(phase: Collecting, needs: Any, parallelism: int) -> list[tuple[str, int]]:
+        return [(n.operator, s) for n in needs for s in range(n.subtasks(parallelism))]
+
+    def is_complete(phase: Collecting, needs: Any, parallelism: int) -> bool:
+        return len(phase.acks) >= len(owed(phase, needs, parallelism))
+
+    return [(checkpointing, "missing_acks", owed), (checkpointing, "is_complete", is_complete)]
+
+
+@mutant("messages of other generations are taken")
+def generation_not_checked() -> list[Patch]:
+    def is_outdated(facts: JobFacts, event: Any) -> bool:
+        return isinstance(event, TurnResult) and event.turn != facts.turn
+
+    real_ack, real_cut = checkpointing.on_ack, checkpointing.on_cut
+
+    def on_ack(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
+        return real_ack(c, frame, replace(message, generation=frame.generation), now_ms)
+
+    def on_cut(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
+        return real_cut(c, frame, replace(message, generation=frame.generation), now_ms)
+
+    return [
+        (step, "is_outdated", is_outdated),
+        (checkpointing, "on_ack", on_ack),
+        (checkpointing, "on_cut", on_cut),
+    ]
+
+
+@mutant("acknowledgements of an attempt that was given up count for the next one")
+def attempt_not_checked() -> list[Patch]:
+    real_ack, real_cut = checkpointing.on_ack, checkpointing.on_cut
+
+    def current(c: Any, message: Any) -> Any:
+        if not isinstance(c.phase, Collecting):
+            return message
+        return replace(message, attempt=c.phase.flight.attempt)
+
+    def on_ack(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
+        return real_ack(c, frame, current(c, message), now_ms)
+
+    def on_cut(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
+        return real_cut(c, frame, current(c, message), now_ms)
+
+    return [(checkpointing, "on_ack", on_ack), (checkpointing, "on_cut", on_cut)]
+
+
+@mutant("an aborted checkpoint leaves its epoch and goes on with the next number")
+def abort_skips_epoch() -> list[Patch]:
+    real = coordinator._start_checkpoint
+
+    def start(c: Any, frame: Any, now_ms: int, *, attempt: int) -> Any:
+        decided = real(c, frame, now_ms, attempt=attempt)
+        if attempt == 1:
+            return decided
+        phase = decided.coordinator.phase
+        assert isinstance(phase, Collecting)
+        flight = phase.flight
+        moved = Collecting(flight=replace(flight, epoch=Epoch(flight.epoch + attempt - 1)))
+        barrier = coordinator.barrier(moved.flight, frame)
+        return replace(
+            decided, coordinator=replace(decided.coordinator, phase=moved), actions=(barrier,)
+        )
+
+    return [(coordinator, "_start_checkpoint", start)]
+
+
+@mutant("the marker is written as soon as the epoch is recorded")
+def marked_before_published() -> list[Patch]:
+    real = checkpointing.on_recorded
+
+    def on_recorded(c: Any, frame: Any, event: CheckpointRecorded, now_ms: int) -> Any:
+        decided = real(c, frame, event, now_ms)
+        phase = decided.coordinator.phase
+        if not isinstance(phase, Committing):
+            return decided
+        marked = checkpointing._mark(decided.coordinator, phase, frame)
+        return replace(marked, actions=(*decided.actions, *marked.actions))
+
+    return [(checkpointing, "on_recorded", on_recorded)]
+
+
+@mutant("the first sink that has published is taken for all of them")
+def one_publish_is_enough() -> list[Patch]:
+    real = checkpointing.on_published
+
+    def on_published(c: Any, frame: Any, message: Any) -> Any:
+        if isinstance(c.phase, Committing) and message.operator in c.phase.waiting:
+            c = replace(c, phase=replace(c.phase, waiting=(message.operator,)))
+        return real(c, frame, message)
+
+    return [(checkpointing, "on_published", on_published)]
+
+
+@mutant("a cleanup that is due does not wait for the checkpoint in flight")
+def cleanup_during_checkpoint() -> list[Patch]:
+    real = coordinator.poll
+
+    def poll(c: Any, frame: Any, now_ms: int) -> Any:
+        decided = real(c, frame, now_ms)
+        due = not isinstance(c.phase, Idle) and c.checkpoints_since_cleanup > 0
+        if not due or frame.cleaning:
+            return decided
+        cleaned = replace(decided.coordinator, checkpoints_since_cleanup=0)
+        actions = (*decided.actions, coordinator.cleanup(frame))
+        return replace(decided, coordinator=cleaned, actions=actions)
+
+    return [(coordinator, "poll", poll)]
+
+
+@mutant("a checkpoint that is due does not wait for the cleanup")
+def checkpoint_during_cleanup() -> list[Patch]:
+    real = live.frame_of
+
+    def frame_of(facts: JobFacts, generation: Any) -> Any:
+        return replace(real(facts, generation), cleaning=False)
+
+    return [(live, "frame_of", frame_of)]
+
+
+@mutant("a failure makes a stop that was asked for forgotten")
+def stop_wish_forgotten() -> list[Patch]:
+    real = failure.recover_or_fail
+
+    def recover(facts: JobFacts, error: Any, now_ms: int, **rest: Any) -> Any:
+        return real(replace(facts, stop_with_checkpoint=False), error, now_ms, **rest)
+
+    return [(failure, "recover_or_fail", recover)]
+
+
+@mutant("after a rebuild the next checkpoint does not say what was rebuilt")
+def rebuilt_epochs_forgotten() -> list[Patch]:
+    real = storage.prepare_load
+
+    def prepare_load(action: Any, ports: Any) -> Any:
+        prepared = real(action, ports)
+        lineage = Lineage(parent=prepared.lineage.parent, previous=prepared.lineage.previous)
+        return replace(prepared, lineage=lineage)
+
+    return [(storage, "prepare_load", prepare_load)]
+
+
+# ---- the protocol ----------------------------------------------------------------------------
+
+
+@mutant("the fence is not read again before the epoch record is written")
+def fence_not_reread() -> list[Patch]:
+    return [(protocol, "is_fenced", lambda store, job, generation: False)]
+
+
+class _PutsWhatItCreates:
+    """A store whose `create` replaces what is there, for some of the paths."""
+
+    def __init__(self, store: ObjectStore, folder: str, name: str) -> None:
+        self._store = store
+        self._folder = folder
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, path: str, data: bytes) -> None:
+        replaces = path.startswith(self._folder) and path.endswith(self._name)
+        (self._store.put if replaces else self._store.create)(path, data)
+
+
+@mutant("the epoch record is written over whatever is there")
+def record_overwrites() -> list[Patch]:
+    real = protocol.write_checkpoint
+
+    def write_checkpoint(store: Any, facts: Any) -> Any:
+        return real(_PutsWhatItCreates(store, layout.EPOCHS, ".json"), facts)
+
+    return [
+        (protocol, "write_checkpoint", write_checkpoint),
+        (protocol, "_decided", lambda store, facts, encoded: None),
+    ]
+
+
+@mutant("a generation is claimed by writing over its record")
+def claim_overwrites() -> list[Patch]:
+    real = protocol.claim_generation
+
+    def claim_generation(store: Any, job: Any, **rest: Any) -> Any:
+        return real(_PutsWhatItCreates(store, layout.GENERATIONS, "/generation.json"), job, **rest)
+
+    return [(protocol, "claim_generation", claim_generation)]
+
+
+@mutant("a record that is already there is taken for our own")
+def other_record_is_ours() -> list[Patch]:
+    real = protocol.write_checkpoint
+
+    def write_checkpoint(store: Any, facts: Any) -> Any:
+        outcome = real(store, facts)
+        if isinstance(outcome, protocol.Stale) and outcome.reason == "recorded_by_other":
+            encoded = encode_checkpoint(facts)
+            return protocol.AlreadyRecorded(record=encoded.record, manifest=encoded.manifest)
+        return outcome
+
+    return [(protocol, "write_checkpoint", write_checkpoint)]
+
+
+@mutant("positions of sources that read nothing in the epoch are left out")
+def idle_positions_dropped() -> list[Patch]:
+    real = encode_checkpoint
+
+    def is_idle(ack: SubtaskAck, cuts: tuple[BatchCut, ...]) -> bool:
+        return all(cut.start.get(ack.operator) == cut.end.get(ack.operator) for cut in cuts)
+
+    def encode(facts: Any) -> Any:
+        acks = tuple(
+            replace(ack, globals={})
+            if facts.kinds[ack.operator] == "source" and is_idle(ack, facts.cut.batches)
+            else ack
+            for ack in facts.acks
+        )
+        return real(replace(facts, acks=acks))
+
+    return [(protocol, "encode_checkpoint", encode)]
+
+
+# ---- recovery --------------------------------------------------------------------------------
+
+
+@mutant("recovery takes the newest checkpoint folder, recorded or not")
+def newest_folder_restored() -> list[Patch]:
+    def read(store: ObjectStore) -> EpochLog:
+        log = read_log(store)
+        listed = [layout.checkpoint_of(info.path) for info in store.list(layout.GENERATIONS)]
+        found = {where[1] for where in listed if where is not None}
+        return replace(log, epochs=tuple(sorted({*log.epochs, *found})))
+
+    return [(backend, "read_log", read)]
+
+
+@mutant("output that was recorded and not published is not published by the recovery")
+def pending_output_forgotten() -> list[Patch]:
+    return [(backend._Preparation, "_pending_commits", lambda self: ())]
+
+
+@mutant("after a damaged checkpoint the one before it is used, and nothing is rebuilt")
+def fallback_without_rebuild() -> list[Patch]:
+    real = backend._Preparation._rebuild
+
+    def rebuild(self: Any, target: Any) -> Any:
+        return replace(real(self, target), replays=())
+
+    return [(backend._Preparation, "_rebuild", rebuild)]
+
+
+@mutant("a rebuild does not bring the sinks' own states back")
+def rebuilt_sinks_forgotten() -> list[Patch]:
+    return [(backend._Preparation, "_rebuilt_sinks", lambda self, *rest: {})]
+
+
+@mutant("nobody looks whether the runs of a checkpoint are there")
+def runs_not_examined() -> list[Patch]:
+    return [(examine.Examiner, "_check_runs", lambda self, runs: None)]
+
+
+@mutant("a damaged file that a worker found does not make the next load verify checksums")
+def damage_never_verified() -> list[Patch]:
+    return [(JobFacts, "distrusts_state", property(lambda self: False))]
+
+
+@mutant("at another parallelism a subtask loads only its own old runs")
+def rescale_keeps_old_subtasks() -> list[Patch]:
+    def part_of(runs: Any, parallelism: int, subtask: int) -> Any:
+        mine = [run for run in runs if f"-{subtask:03}-" in run.path]
+        return loading.in_order(mine)
+
+    return [(loading, "part_of", part_of)]
+
+
+@mutant("an old filter is dropped when a run is divided again")
+def old_filters_dropped() -> list[Patch]:
+    real = loading.part_of
+
+    def part_of(runs: Any, parallelism: int, subtask: int) -> Any:
+        return real([replace(run, filters=()) for run in runs], parallelism, subtask)
+
+    return [(loading, "part_of", part_of)]
+
+
+# ---- retention -------------------------------------------------------------------------------
+
+
+@mutant("retention does not look at savepoints")
+def savepoints_ignored() -> list[Patch]:
+    none: tuple[list[Any], list[SetAside]] = ([], [])
+    return [(retention._Survey, "_savepoints", lambda self: none)]
+
+
+@mutant("a damaged checkpoint counts as one of those to keep")
+def damaged_counts_as_kept() -> list[Patch]:
+    return [(retention.CheckpointFiles, "is_complete", lambda self, sizes: True)]
+
+
+@mutant("whatever no checkpoint refers to is deleted, also what is just being written")
+def unfinished_files_deleted() -> list[Patch]:
+    return [(retention, "_is_garbage", lambda path, *rest: layout.generation_of(path) is not None)]
+
+
+@mutant("data is deleted before the records that refer to it")
+def data_deleted_first() -> list[Patch]:
+    def plan_records(self: Any) -> Any:
+        plan = self.plan(2**62)
+        return replace(plan, records=plan.manifests + plan.data)
+
+    return [(retention._Survey, "plan_records", plan_records)]
+
+
+@mutant("one checkpoint fewer is kept than was asked for")
+def window_too_small() -> list[Patch]:
+    real = retention.run_cleanup
+
+    def run_cleanup(store: Any, job: Any, *, keep_last: int = 10, **rest: Any) -> Any:
+        return real(store, job, keep_last=max(0, keep_last - 1), **rest)
+
+    return [(retention, "run_cleanup", run_cleanup)]
+
+
+# ---- the worker's ledger ---------------------------------------------------------------------
+
+
+@mutant("what an aborted attempt had cut is not part of the next one")
+def aborted_segment_dropped() -> list[Patch]:
+    def close(self: EpochLedger, epoch: Any) -> Segment:
+        self.cut, self.cut_epoch, self.current = self.current, epoch, Segment()
+        return self.cut
+
+    return [(EpochLedger, "close", close)]
+
+
+@mutant("what is recorded stays in the ledger and is staged again")
+def recorded_segment_kept() -> list[Patch]:
+    def record(self: EpochLedger, epoch: Any) -> None:
+        self.recorded = epoch
+
+    return [(EpochLedger, "record", record)]

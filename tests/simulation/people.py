@@ -1,0 +1,125 @@
+"""What people want from their jobs: commands at random moments, and in the end, results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headgate.controller.events import Event, RestartRequested, StopRequested
+from headgate.controller.state import JobState
+from headgate.controller.states.failed import Failed
+from headgate.controller.states.finished import Finished
+from headgate.controller.states.recovering import Recovering
+from headgate.controller.states.running import Running
+from headgate.controller.states.stopped import Stopped
+from headgate.core.ids import JobId
+from tests.simulation.garbage import check_garbage
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LOOK_MS = 500
+# After so many restarts of a failed job a person gives up.
+RESTARTS_MAX = 12
+
+
+class People:
+    """Look at every job twice a second, and ask for what they want."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._done: set[JobId] = set()
+        self._restarts: dict[JobId, int] = {}
+
+    @property
+    def satisfied(self) -> bool:
+        return len(self._done) == len(self._world.workloads)
+
+    def state(self, job: JobId) -> JobState | None:
+        runner = self._world.runner(job)
+        return None if runner is None else runner.state
+
+    def ask(self, job: JobId, command: Event) -> bool:
+        """Give a command to whoever drives the job; return whether anybody does."""
+        runner = self._world.runner(job)
+        if runner is None:
+            return False
+        self._world.trace("people", f"{job}: {command}")
+        runner.post(command)
+        return True
+
+    def restart(self, job: JobId) -> None:
+        """Start a job that ended; where it failed for damaged files, bring those back first."""
+        state = self.state(job)
+        if isinstance(state, Failed) and state.error.code == "unrecoverable_epoch":
+            self._heal(job)
+        self.ask(job, RestartRequested(mode="safe"))
+
+    def _heal(self, job: JobId) -> None:
+        healed = self._world.bucket.heal(job)
+        self._world.counts["files brought back"] += len(healed)
+        self._world.trace("people", f"{job}: brought back {healed}")
+
+    # ---- after the faults --------------------------------------------------------------------
+
+    def begin_to_want(self) -> None:
+        for job in self._world.workloads:
+            self._look(job)
+
+    def _look(self, job: JobId) -> None:
+        world = self._world
+        state, watch = self.state(job), world.checks.jobs[job]
+        everything = watch.reference.complete and watch.unverified > watch.newest
+        match state:
+            case Finished() if watch.workload.bounded or everything:
+                self._done.add(job)
+                return
+            case Stopped() if everything:
+                self._done.add(job)
+                return
+            case Stopped() | Failed():
+                self._restart_again(job, state)
+            case Recovering() if _names_damage(state):
+                self._heal(job)
+            case Running() if everything and not watch.workload.bounded:
+                self.ask(job, StopRequested(mode="checkpoint"))
+            case _:
+                pass
+        world.scheduler.after(LOOK_MS, lambda: self._look(job))
+
+    def _restart_again(self, job: JobId, state: Stopped | Failed) -> None:
+        self._restarts[job] = self._restarts.get(job, 0) + 1
+        if self._restarts[job] > RESTARTS_MAX:
+            why = state.error.message if isinstance(state, Failed) else state.kind
+            raise Violation("stuck", f"{job} ends again and again: {why}")
+        self.restart(job)
+
+    def complaint(self) -> str:
+        """Say what every job that is not done is doing."""
+        parts = []
+        for job in self._world.workloads:
+            if job not in self._done:
+                state, watch = self.state(job), self._world.checks.jobs[job]
+                doing = "driven by nobody" if state is None else state.kind
+                parts.append(
+                    f"{job} is {doing}; records {watch.reference.positions} of "
+                    f"{[s.total for s in watch.workload.sources]}, epoch {watch.newest}"
+                )
+        return "; ".join(parts)
+
+    def check_end(self) -> None:
+        """Everything that was to be read is published, exactly once."""
+        for job, watch in self._world.checks.jobs.items():
+            if not watch.reference.complete:
+                raise Violation(
+                    "output_incomplete", f"{job} ended with records {watch.reference.positions}"
+                )
+            if watch.unverified <= watch.newest:
+                raise Violation("output_incomplete", f"{job}: epoch {watch.unverified} is missing")
+            check_garbage(self._world, job)
+
+
+def _names_damage(state: Recovering) -> bool:
+    """A file that belongs to another job or to the future may be a mistake: only people know."""
+    error = state.facts.last_error
+    return error is not None and error.code in ("foreign", "future_version")

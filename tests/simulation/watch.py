@@ -1,0 +1,62 @@
+"""What the simulation knows about one job, from the effects it saw and from nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headgate.core.ids import OperatorId
+from tests.simulation.canonical import Canonical
+from tests.simulation.target import Reference, Target
+from tests.simulation.workload import Workload
+
+
+@dataclass
+class JobWatch:
+    """What the simulation knows about one job, from its effects alone."""
+
+    workload: Workload
+    targets: dict[OperatorId, Target]
+    reference: Reference
+    canonical: dict[int, Canonical] = field(default_factory=dict)
+    # Epochs that have, or had, a committed marker.
+    committed: int = 0
+    # The next epoch that the reference has not seen published by all sinks.
+    unverified: int = 1
+    published: int = 0
+    savepoints: dict[str, int] = field(default_factory=dict)
+    # Rows of each sink since the job last started from nothing.
+    sink_rows: dict[OperatorId, int] = field(default_factory=dict)
+    resets_allowed: int = 0
+    # Epochs whose output was unreadable when the job was told to ignore its state.
+    abandoned: set[int] = field(default_factory=set)
+    # Records that came back after retention had deleted them: they count for nobody.
+    leftovers: set[int] = field(default_factory=set)
+    # When each generation was claimed.
+    claimed_ms: dict[int, int] = field(default_factory=dict)
+    # A person asked for a stop and for nothing else since.
+    stop_asked: bool = False
+
+    @property
+    def newest(self) -> int:
+        return max(self.canonical, default=0)
+
+    def is_from_nothing(self, epoch: int) -> bool:
+        entry = self.canonical.get(epoch)
+        return entry is not None and epoch > 1 and self.is_start(entry)
+
+    def is_start(self, entry: Canonical) -> bool:
+        return entry.parent is None and not entry.replayed
+
+    def may_start_from_nothing(self, epoch: int) -> bool:
+        return self.resets_allowed > 0 or self.is_from_nothing(epoch)
+
+    def is_given_up(self, epoch: int) -> bool:
+        """Whether the epoch was unreadable, and the job went on from nothing as it was told."""
+        if epoch < self.unverified:
+            return True
+        later = range(epoch + 1, self.newest + 1)
+        return (
+            epoch in self.abandoned
+            and self.resets_allowed > 0
+            and any(self.is_from_nothing(e) for e in later)
+        )
