@@ -178,7 +178,7 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
 
 def fence(store: ObjectStore, ports: JobPorts) -> tuple[Generation, str]:
     """Return the highest generation claimed (0 = none) and who claimed it."""
-    highest = protocol.highest_generation(store, ports.job)
+    highest = protocol.highest_claimed(store, ports.job)
     if highest is None:
         return Generation(0), ""
     try:

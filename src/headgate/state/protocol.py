@@ -102,7 +102,7 @@ def claim_generation(
     `claimant` is unique to one scheduling of the job; repeated with the same one (after a crash),
     the call returns the generation it has already claimed, unless a later one exists.
     """
-    highest = highest_generation(store, job)
+    highest = highest_claimed(store, job)
     if highest is not None and _is_claimed_by(store, job, highest, claimant, base):
         _raise_fence(store, job, highest)
         return highest
@@ -138,10 +138,19 @@ def read_fence(store: ObjectStore, job: JobId) -> Generation | None:
 def highest_generation(store: ObjectStore, job: JobId) -> Generation | None:
     """Return the fence, or what it should be where its file is lost or damaged."""
     fence = _readable_fence(store, job)
-    if fence is not None:
-        return fence
-    found = (layout.generation_of(info.path) for info in store.list(layout.GENERATIONS))
-    return max((generation for generation in found if generation is not None), default=None)
+    return highest_claimed(store, job) if fence is None else fence
+
+
+def highest_claimed(store: ObjectStore, job: JobId) -> Generation | None:
+    """Return the highest generation that was ever claimed, whatever the fence says.
+
+    A put of the fence that takes effect long after it was given up lowers it. Retention may have
+    deleted the records of the generations between, so a number above the fence can look free
+    although it was used. The newest generations always have files: they are looked for.
+    """
+    found = [layout.generation_of(info.path) for info in store.list(layout.GENERATIONS)]
+    known = [_readable_fence(store, job), *found]
+    return max((generation for generation in known if generation is not None), default=None)
 
 
 def is_fenced(store: ObjectStore, job: JobId, generation: Generation) -> bool:
