@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from headgate.core.ids import OperatorId
@@ -39,15 +40,15 @@ class Canonical:
     cut_start: Mapping[OperatorId, Any] | None
     cut_end: Mapping[OperatorId, Any] | None
 
-    @property
+    @cached_property
     def state_files(self) -> set[str]:
         return {self.manifest_path, *self.metadata.values(), *self.runs}
 
-    @property
+    @cached_property
     def output_files(self) -> set[str]:
         return {path for paths in self.staged.values() for path in paths}
 
-    @property
+    @cached_property
     def files(self) -> set[str]:
         return self.state_files | self.output_files | {layout.epoch_record(self.epoch)}
 

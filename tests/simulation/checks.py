@@ -31,6 +31,7 @@ class LoadLook:
 
     # The newest epoch of which something was visible in a target.
     published: int
+    newest: int
     recoverable: bool
 
 
@@ -216,9 +217,13 @@ class Checks:
         for epoch in self._kept_epochs(job, watch, since_ms):
             if path in watch.canonical[epoch].files:
                 raise Violation("deleted_reachable", f"{path} belongs to epoch {epoch}")
+        folder = self._world.bucket.folder(job)
         for epoch, canonical in watch.canonical.items():
-            recorded = layout.epoch_record(epoch) in self._world.bucket.folder(job)
-            if recorded and epoch not in watch.leftovers and path in canonical.state_files:
+            if (
+                path in canonical.state_files
+                and epoch not in watch.leftovers
+                and layout.epoch_record(epoch) in folder
+            ):
                 raise Violation("deleted_before_record", f"{path}: epoch {epoch} still counts")
         oldest_writer = watch.canonical[watch.newest].generation if watch.newest else 0
         for worker in self._world.workers:
@@ -233,28 +238,37 @@ class Checks:
 
     def _kept_epochs(self, job: JobId, watch: JobWatch, since_ms: int) -> list[int]:
         """Return the epochs that a cleanup that began at `since_ms` may not touch."""
-        newest_first = sorted(watch.canonical, reverse=True)
-        uncommitted = [epoch for epoch in newest_first if epoch > watch.committed]
-        looks = {e: self._look(job, watch.canonical[e], since_ms) for e in newest_first}
-        kept = [epoch for epoch in newest_first if looks[epoch] != "damaged"]
-        window = kept[: watch.workload.spec.limits.retained_checkpoints]
-        # What was damaged while it ran, a cleanup may have seen or not.
-        return [*uncommitted, *(epoch for epoch in window if looks[epoch] == "intact")]
+        kept: list[int] = []
+        wanted = watch.workload.spec.limits.retained_checkpoints
+        for epoch in range(watch.newest, 0, -1):
+            look = self._look(job, watch.canonical[epoch], since_ms) if wanted else "damaged"
+            if epoch > watch.committed or look == "intact":
+                kept.append(epoch)
+            wanted -= look != "damaged"
+            if not wanted and epoch <= watch.committed:
+                break
+        return kept
 
     def _look(
         self, job: JobId, canonical: Canonical, since_ms: int
-    ) -> Literal["intact", "damaged", "damaged_since"]:
+    ) -> Literal["intact", "damaged", "unsure"]:
         """As far as a listing can tell: is every file there, and as long as it was?"""
-        bucket = self._world.bucket
+        bucket, record = self._world.bucket, layout.epoch_record(canonical.epoch)
         folder, damaged = bucket.folder(job), bucket.damaged.get(job, {})
-        verdict: Literal["intact", "damaged_since"] = "intact"
-        for path in (*canonical.state_files, layout.epoch_record(canonical.epoch)):
+        verdict: Literal["intact", "unsure"] = "intact"
+        for path in (*canonical.state_files, record):
             blob, original = folder.get(path), damaged.get(path)
             if blob is not None and (original is None or len(original) == len(blob.data)):
                 continue
-            if bucket.damaged_ms.get((job, path), 0) < since_ms:
+            found_without = blob is not None or canonical.epoch == self.jobs[job].newest
+            if path == record and found_without:
+                # A checkpoint can often be found without its record, but not always.
+                verdict = "unsure"
+            elif bucket.damaged_ms.get((job, path), 0) < since_ms:
                 return "damaged"
-            verdict = "damaged_since"
+            else:
+                # What was damaged while it ran, a cleanup may have seen or not.
+                verdict = "unsure"
         return verdict
 
     def _is_intact(self, job: JobId, canonical: Canonical) -> bool:
@@ -268,7 +282,8 @@ class Checks:
     # ---- restoring ---------------------------------------------------------------------------
 
     def before_load(self, job: JobId) -> LoadLook:
-        return LoadLook(self.jobs[job].published, self.is_recoverable(job))
+        watch = self.jobs[job]
+        return LoadLook(watch.published, watch.newest, self.is_recoverable(job))
 
     def after_load(self, job: JobId, before: LoadLook, events: list[Event]) -> None:
         """What a preparation may answer depends on what was true when it began."""
@@ -277,7 +292,8 @@ class Checks:
                 case LoadPrepared():
                     self._load_prepared(job, event, before.published)
                 case ActionFailed(error=error) if error.code == "unrecoverable_epoch":
-                    if before.recoverable and self.is_recoverable(job):
+                    still = before.newest == self.jobs[job].newest and self.is_recoverable(job)
+                    if before.recoverable and still:
                         raise Violation("gave_up_recoverable", error.message)
                 case _:
                     pass

@@ -133,6 +133,8 @@ class Conduct:
     ) -> None:
         """A stop that a person asked for is not forgotten, whatever fails on the way."""
         watch, after = self._world.checks.jobs[runner.job], runner.state
+        if not runner.holds_lease:
+            self._world.counts["steps without the lease (two controllers awake)"] += 1
         if isinstance(event, RestartRequested) or is_terminal(after):
             watch.stop_asked = False
         elif isinstance(event, StopRequested) and stored:

@@ -138,6 +138,11 @@ class Runner:
     def controller(self) -> Controller:
         return self._controller
 
+    @property
+    def holds_lease(self) -> bool:
+        """Whether it is still the one that may drive the job."""
+        return self._world.database.lease_number(self.job) == self.lease.number
+
     # ---- events ------------------------------------------------------------------------------
 
     def post(self, event: Event) -> None:

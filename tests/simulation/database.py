@@ -60,6 +60,9 @@ class Database:
         row.lease = Lease(job, holder, row.lease.number + 1, now_ms + ttl_ms)
         return row.lease
 
+    def lease_number(self, job: JobId) -> int:
+        return self._rows[job].lease.number
+
     def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> bool:
         row = self._rows.get(lease.job)
         if row is None or row.lease.number != lease.number:

@@ -131,6 +131,11 @@ class Loop:
         self._ledger.recorded = replay.epoch
         self._ledger.current = Segment()
 
+    def _is_zombie(self) -> bool:
+        """Whether a later generation was claimed, so that this one should be gone."""
+        claimed = self._world.checks.jobs[self._worker.job].claimed_ms
+        return max(claimed, default=0) > self._start.generation
+
     def references(self) -> set[str]:
         """Return the files that the next checkpoint of this generation may name."""
         segments = [self._ledger.current, self._ledger.cut or Segment()]
@@ -224,6 +229,8 @@ class Loop:
 
     def _run_batch(self, cut: BatchCut, *, barrier: Barrier | None, suppress_output: bool) -> None:
         self.batches += 1
+        if self._is_zombie():
+            self._world.counts["micro-batches of zombie workers"] += 1
         self._worker.sleep(self._world.luck.randint(5, 60))
         self._worker.crash_point()
         for source in self._workload.sources:
@@ -361,6 +368,8 @@ class Loop:
                 raise CheckpointInvalid(
                     f"staged output {file.path} does not match its checksum", code="corrupt"
                 )
+            if self._is_zombie():
+                world.counts["files published by zombie workers"] += 1
             if world.faults.hits("publish_failed"):
                 raise ExternalError("the target does not answer", code="target")
             world.publish(worker, commit, file, data)

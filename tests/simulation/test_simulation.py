@@ -74,9 +74,12 @@ def test_every_state_is_entered(state: str, happened: Counter[str]) -> None:
         "controllers restarted",
         "epochs rebuilt",
         "files brought back",
+        "files published by zombie workers",
         "files published again",
+        "micro-batches of zombie workers",
         "objects deleted",
         "savepoints",
+        "steps without the lease (two controllers awake)",
     ],
 )
 def test_everything_the_checks_are_about_happens(event: str, happened: Counter[str]) -> None:

@@ -56,7 +56,7 @@ class World:
         self.bucket = Bucket(self.scheduler)
         draw = Random(f"{setting.seed}/setup")
         now_ms = self.scheduler.now_ms
-        drawn = tuple(make_workload(n, draw, now_ms) for n in range(draw.choice((1, 2, 2))))
+        drawn = tuple(make_workload(n, draw, now_ms) for n in range(draw.choice((1, 2, 2, 3))))
         self.workloads: dict[JobId, Workload] = {w.job: w for w in drawn}
         self.checks = Checks(self, drawn)
         self.conduct = Conduct(self)
