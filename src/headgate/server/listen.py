@@ -1,0 +1,83 @@
+"""Runs the application on a socket until a signal ends it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from headgate.components import absolute_state_url, configured_controller, local_data_dir
+from headgate.config import Config
+from headgate.core.errors import ExternalError
+from headgate.server.app import create_app
+from headgate.server.guards import check_listening
+from headgate.server.service import Service
+
+SHUTDOWN_SECONDS = 10
+
+
+def serve(config: Config, *, ready: Callable[[str], None] = lambda url: None) -> None:
+    """Listen and drive jobs until SIGTERM or SIGINT. `ready` is told the URL when it answers."""
+    check_listening(config.server.host, config.server.token)
+    # Bound before anything is started: a service that nobody can reach must not take jobs up.
+    listening = bind(config.server.host, config.server.port)
+    server = HeadgateServer(build_service(config), lambda: ready(url_of(listening)))
+    server.run(sockets=[listening])
+
+
+def build_service(config: Config) -> Service:
+    """Return the service as the settings say; nothing is started."""
+    state_url = absolute_state_url(config.state_url)
+    data_dir = Path(config.controller.data_dir or local_data_dir(state_url))
+    return Service(configured_controller(config), config, data_dir)
+
+
+class HeadgateServer(uvicorn.Server):
+    """Ends the event streams before it waits for connections to end: they would never."""
+
+    def __init__(self, service: Service, ready: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            )
+        )
+        self._service = service
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.events.close()
+        await super().shutdown(sockets)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound, and not yet listening."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise ExternalError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}. Is another service"
+            " running there? Choose another one with --port.",
+            code="listen",
+        ) from error
+    return listening
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the address as a client writes it."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,169 @@
+"""Errors as `application/problem+json` (RFC 9457): every answer that is not a success is one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from headgate.core.errors import ExternalError, HeadgateError, SqlError, UserError
+
+log = logging.getLogger("headgate.server")
+
+MEDIA_TYPE = "application/problem+json"
+
+# What is not here: 422 for the user's errors, 503 for external ones, 500 for the rest.
+_STATUS_BY_CODE = {
+    "no_such_job": 404,
+    "no_such_pipeline": 404,
+    "no_such_checkpoint": 404,
+    "no_such_preview": 404,
+    "no_such_log": 404,
+    "job_exists": 409,
+    "job_alive": 409,
+    "job_leased": 409,
+    "job_not_running": 409,
+    "pipeline_exists": 409,
+    "pipeline_in_use": 409,
+    "savepoint_exists": 409,
+    "too_large": 413,
+    "too_many": 503,
+    "timeout": 504,
+    "fork_unavailable": 501,
+}
+
+
+class FieldError(BaseModel):
+    """One wrong part of a request."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do about it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    # SQL: where it is wrong (1-based), and the line with a caret below the place.
+    line: int | None = None
+    column: int | None = None
+    rendered: str | None = None
+    # Of a request that does not fit its schema.
+    errors: list[FieldError] | None = None
+
+
+class RefusedSql(SqlError):
+    """A refused SQL text, shown with a caret."""
+
+    def __init__(self, error: SqlError, rendered: str) -> None:
+        super().__init__(error.message, line=error.line, column=error.column)
+        self.rendered = rendered
+
+
+def problem(status: int, code: str, detail: str, **more: Any) -> Problem:
+    """Return the problem; its type is its code."""
+    try:
+        title = HTTPStatus(status).phrase
+    except ValueError:
+        title = "Error"
+    kind = f"urn:headgate:{code}"
+    return Problem(type=kind, title=title, status=status, detail=detail, code=code, **more)
+
+
+def problem_of(error: HeadgateError) -> Problem:
+    """Describe one of our own errors."""
+    fallback = 422 if isinstance(error, UserError) else 503
+    if not isinstance(error, UserError | ExternalError):
+        fallback = 500
+    status = _STATUS_BY_CODE.get(error.code, fallback)
+    where = f" (operator {error.operator})" if error.operator else ""
+    more: dict[str, Any] = {}
+    if isinstance(error, SqlError):
+        more = {"line": error.line, "column": error.column}
+    if isinstance(error, RefusedSql):
+        more["rendered"] = error.rendered
+    return problem(status, error.code, f"{error.message}{where}", **more)
+
+
+def response(found: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(
+        found.model_dump(exclude_none=True),
+        status_code=found.status,
+        headers=dict(headers or {}),
+        media_type=MEDIA_TYPE,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error with a problem."""
+    app.add_exception_handler(HeadgateError, _on_headgate_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(SQLAlchemyError, _on_database_error)
+    app.add_exception_handler(Exception, _on_unexpected)
+
+
+def _on_headgate_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HeadgateError)
+    found = problem_of(error)
+    if found.status >= 500:
+        log.error("%s %s: %s", request.method, request.url.path, error.message)
+    return response(found)
+
+
+def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    # What was sent is not repeated: it may be a secret, or large.
+    errors = [
+        FieldError(field=".".join(str(part) for part in e["loc"]), message=str(e["msg"])[:500])
+        for e in error.errors()[:20]
+    ]
+    if any(e["type"] == "json_invalid" for e in error.errors()):
+        return response(problem(400, "malformed", "the body is not JSON", errors=errors))
+    detail = f"{errors[0].field}: {errors[0].message}" if errors else "the request is invalid"
+    return response(problem(422, "invalid_request", detail, errors=errors))
+
+
+def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    codes = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 400: "malformed"}
+    code = codes.get(error.status_code, "http")
+    return response(problem(error.status_code, code, str(error.detail)), error.headers)
+
+
+def _on_database_error(request: Request, error: Exception) -> JSONResponse:
+    log.exception("%s %s: the database", request.method, request.url.path, exc_info=error)
+    return response(problem(503, "database", "the database does not answer: try again later"))
+
+
+def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+    detail = f"{type(error).__name__}: see the log of the service"
+    return response(problem(500, "unexpected", detail))
+
+
+# ---- OpenAPI ---------------------------------------------------------------------------------
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that may answer with these problems."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        for status in statuses
+    }

@@ -1,0 +1,226 @@
+"""The text format of Prometheus. Names: `headgate_`, units last, totals end in `_total`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from headgate.core.checkpoint import WATERMARK_MAX, WATERMARK_MIN
+from headgate.core.ids import JobId
+from headgate.core.messages import Progress
+from headgate.server.schemas import JobView
+from headgate.server.service import Service
+from headgate.server.telemetry import BUCKETS_SECONDS, Histogram, JobNumbers
+
+CONTENT_TYPE = "text/plain; version=0.0.4"
+STATES = (
+    "created",
+    "compiling",
+    "scheduling",
+    "running",
+    "checkpoint_stopping",
+    "stopping",
+    "stopped",
+    "finishing",
+    "finished",
+    "rescaling",
+    "restarting",
+    "recovering",
+    "failing",
+    "failed",
+)
+ALARMS = ("no_progress", "no_checkpoint")
+Labels = Mapping[str, str]
+
+
+@dataclass
+class Page:
+    """Collects samples by metric: all of a metric must stand together."""
+
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        meaning: str,
+        samples: Iterable[tuple[Labels, float]],
+    ) -> None:
+        lines = self._head(name, kind, meaning)
+        for labels, value in samples:
+            lines.append(f"headgate_{name}{_labels(labels)} {_number(value)}")
+
+    def add_histogram(self, name: str, meaning: str, labels: Labels, found: Histogram) -> None:
+        lines = self._head(name, "histogram", meaning)
+        reached = 0
+        bounds = [*(_number(bound) for bound in BUCKETS_SECONDS), "+Inf"]
+        for bound, count in zip(bounds, found.counts, strict=True):
+            reached += count
+            lines.append(f"headgate_{name}_bucket{_labels({**labels, 'le': bound})} {reached}")
+        lines.append(f"headgate_{name}_sum{_labels(labels)} {_number(found.total_seconds)}")
+        lines.append(f"headgate_{name}_count{_labels(labels)} {reached}")
+
+    def _head(self, name: str, kind: str, meaning: str) -> list[str]:
+        head = [f"# HELP headgate_{name} {meaning}", f"# TYPE headgate_{name} {kind}"]
+        return self._lines.setdefault(name, head)
+
+    def text(self) -> str:
+        return "\n".join(line for lines in self._lines.values() for line in lines) + "\n"
+
+
+def render(service: Service) -> str:
+    """Return all metrics of the service."""
+    page = Page()
+    jobs = service.jobs()
+    counts = Counter(job.state for job in jobs)
+    page.add("jobs", "gauge", "Jobs by state.", [({"state": s}, counts.get(s, 0)) for s in STATES])
+    page.add("event_streams", "gauge", "Open event streams.", [({}, service.events.streams)])
+    slots, free = service.config.controller.slots, service.controller.slots_free()
+    if slots is not None and free is not None:
+        page.add("slots", "gauge", "Spark cores that jobs share.", [({}, slots)])
+        page.add("slots_free", "gauge", "Slots that no job holds.", [({}, free)])
+    for job in jobs:
+        labels = {"job": job.job, "pipeline": job.pipeline}
+        _add_status(page, job, labels)
+        if job.progress is not None:
+            _add_progress(page, job.progress, labels)
+        _add_numbers(page, service.telemetry.numbers(JobId(job.job)), labels)
+        _add_requests(page, service, JobId(job.job), labels)
+    return page.text()
+
+
+def _add_status(page: Page, job: JobView, labels: Labels) -> None:
+    raised = {alarm.kind for alarm in job.alarms}
+    page.add(
+        "job_alarm",
+        "gauge",
+        "1 = the job is up and gets nowhere.",
+        [({**labels, "alarm": kind}, float(kind in raised)) for kind in ALARMS],
+    )
+    gauges = {
+        "job_up": ("1 = the job is running.", float(job.state == "running")),
+        "job_failed": ("1 = the job has failed.", float(job.state == "failed")),
+        "job_generation": ("The newest generation.", job.generation),
+        "job_parallelism": ("Subtasks per operator.", job.parallelism),
+        "job_epoch": ("The newest epoch whose output is published.", job.committed_epoch),
+        "job_restarts_used": ("Failures since the job was last healthy.", job.restarts_used),
+    }
+    for name, (meaning, value) in gauges.items():
+        page.add(name, "gauge", meaning, [(labels, value)])
+    page.add("job_recoveries_total", "counter", "Recoveries, ever.", [(labels, job.recoveries)])
+
+
+def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
+    totals = {
+        "job_batches_total": ("Micro-batches of this generation.", progress.batches),
+        "job_rows_in_total": ("Rows read by this generation.", progress.rows_in),
+        "job_rows_out_total": ("Rows given to sinks by this generation.", progress.rows_out),
+        "job_rows_late_total": ("Rows that came after their window.", progress.rows_late),
+        "job_rows_bad_total": ("Rows that could not be read.", progress.rows_bad),
+    }
+    for name, (meaning, value) in totals.items():
+        page.add(name, "counter", meaning, [(labels, value)])
+    page.add(
+        "job_batch_seconds",
+        "gauge",
+        "How long the last micro-batch took.",
+        [(labels, progress.last_batch_ms / 1000)],
+    )
+    page.add("job_executors", "gauge", "Spark executors.", [(labels, progress.executors)])
+    if progress.lag_rows is not None:
+        page.add("job_lag_rows", "gauge", "Rows that wait.", [(labels, progress.lag_rows)])
+    if progress.watermark is not None and WATERMARK_MIN < progress.watermark < WATERMARK_MAX:
+        page.add(
+            "job_watermark_seconds",
+            "gauge",
+            "Event time that is complete.",
+            [(labels, progress.watermark / 1_000_000)],
+        )
+
+
+def _add_numbers(page: Page, numbers: JobNumbers, labels: Labels) -> None:
+    page.add_histogram(
+        "checkpoint_duration_seconds",
+        "From the barrier to the last publish.",
+        labels,
+        numbers.checkpoint_seconds,
+    )
+    totals = {
+        "checkpoints_aborted_total": ("Checkpoints that took too long.", numbers.aborts),
+        "checkpoint_objects_total": ("Objects written by subtasks.", numbers.objects_written),
+        "checkpoint_bytes_total": ("Bytes written by subtasks.", numbers.bytes_written),
+        "rows_published_total": ("Rows that became visible.", numbers.rows_published),
+        "cleanup_objects_total": ("Objects deleted by cleanups.", numbers.objects_deleted),
+        "cleanup_bytes_total": ("Bytes deleted by cleanups.", numbers.bytes_deleted),
+    }
+    for name, (meaning, value) in totals.items():
+        page.add(name, "counter", meaning, [(labels, value)])
+    page.add(
+        "recovery_phase_seconds_total",
+        "counter",
+        "Time spent in the phases of recoveries.",
+        [({**labels, "phase": p}, s) for p, s in numbers.phase_seconds.items()],
+    )
+    last = numbers.last_checkpoint
+    if last is None:
+        return
+    for step, milliseconds in (
+        ("acked", last.acked_ms),
+        ("recorded", last.recorded_ms),
+        ("committed", last.committed_ms),
+    ):
+        page.add(
+            "last_checkpoint_seconds",
+            "gauge",
+            "The last checkpoint: from its barrier to this step.",
+            [({**labels, "step": step}, milliseconds / 1000)],
+        )
+    page.add("last_checkpoint_bytes", "gauge", "New bytes.", [(labels, last.new_bytes)])
+    page.add("last_checkpoint_objects", "gauge", "New objects.", [(labels, last.new_objects)])
+
+
+def _add_requests(page: Page, service: Service, job: JobId, labels: Labels) -> None:
+    counts = asdict(service.controller.store_requests(job))
+    sizes = {key: counts.pop(key) for key in ("bytes_read", "bytes_written")}
+    page.add(
+        "object_store_requests_total",
+        "counter",
+        "The controller's requests to the state store.",
+        [({**labels, "operation": o.removesuffix("s")}, n) for o, n in counts.items()],
+    )
+    page.add(
+        "object_store_bytes_total",
+        "counter",
+        "The controller's traffic with the state store.",
+        [({**labels, "direction": d.removeprefix("bytes_")}, n) for d, n in sizes.items()],
+    )
+    numbers = service.telemetry.numbers(job)
+    last = numbers.last_checkpoint
+    written = (0, 0) if last is None else (last.new_objects, last.new_bytes)
+    page.add(
+        "epoch_object_store_requests",
+        "gauge",
+        "Requests of the last epoch: the controller's, and the subtasks' writes.",
+        [(labels, numbers.epoch_requests + written[0])],
+    )
+    page.add(
+        "epoch_object_store_bytes",
+        "gauge",
+        "Bytes of the last epoch: the controller's, and the subtasks' writes.",
+        [(labels, numbers.epoch_bytes + written[1])],
+    )
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,0 +1,22 @@
+"""What routes share: the service, and the parameters that occur in many of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+
+from headgate.server.schemas import NAME, PIPELINE
+from headgate.server.service import Service
+
+
+def find_service(request: Request) -> Service:
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service
+
+
+ServiceDep = Annotated[Service, Depends(find_service)]
+JobPath = Annotated[str, Path(pattern=NAME, description="The job's id.")]
+PipelinePath = Annotated[str, Path(pattern=PIPELINE, description="The pipeline's name.")]
+EpochPath = Annotated[int, Path(ge=1, le=2**53)]

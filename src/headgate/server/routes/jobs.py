@@ -1,0 +1,131 @@
+"""Jobs: their state and history, and what a person may tell them to do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from headgate.components import compile_job
+from headgate.controller.history import HistoryEntry
+from headgate.core.ids import Generation, JobId
+from headgate.server.history import errors_of, recoveries_of
+from headgate.server.logs import read_log_page
+from headgate.server.problems import problems
+from headgate.server.routes.common import JobPath, ServiceDep
+from headgate.server.schemas import (
+    GraphView,
+    JobDetail,
+    JobError,
+    JobView,
+    LogPage,
+    NewJob,
+    Recovery,
+    RescaleJob,
+    RestartJob,
+    StopJob,
+)
+from headgate.server.service import graph_view
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+HISTORY_MAX = 10_000
+
+
+@router.get("/jobs")
+def list_jobs(
+    service: ServiceDep, pipeline: str | None = None, state: str | None = None
+) -> list[JobView]:
+    """List the jobs, oldest first."""
+    return [
+        job
+        for job in service.jobs()
+        if pipeline in (None, job.pipeline) and state in (None, job.state)
+    ]
+
+
+@router.post("/jobs", status_code=201, responses=problems(404, 409, 413))
+def start_job(wanted: NewJob, service: ServiceDep, response: Response) -> JobDetail:
+    """Start a job of a pipeline.
+
+    With the id of a job that has a folder in the state store, it goes on from its checkpoints.
+    """
+    job = service.start_job(wanted)
+    response.headers["Location"] = f"/api/v1/jobs/{job}"
+    return service.job_detail(job)
+
+
+@router.get("/jobs/{job}", responses=problems(404))
+def read_job(job: JobPath, service: ServiceDep) -> JobDetail:
+    """Return a job as it is now."""
+    return service.job_detail(JobId(job))
+
+
+@router.delete("/jobs/{job}", status_code=204, responses=problems(404, 409))
+def delete_job(job: JobPath, service: ServiceDep) -> None:
+    """Forget a job that has ended. Its checkpoints stay in the state store."""
+    service.delete_job(JobId(job))
+
+
+@router.get("/jobs/{job}/graph", responses=problems(404))
+def read_job_graph(job: JobPath, service: ServiceDep) -> GraphView:
+    """Return the graph of the job's text."""
+    return graph_view(compile_job(service.controller.job_spec(JobId(job))))
+
+
+@router.get("/jobs/{job}/history", responses=problems(404))
+def read_history(job: JobPath, service: ServiceDep, limit: Limit = 1_000) -> list[HistoryEntry]:
+    """Return the newest entries, oldest first: states, phases of recoveries, savepoints, ..."""
+    service.controller.job_status(JobId(job))
+    return service.controller.job_history(JobId(job), limit=limit)
+
+
+@router.get("/jobs/{job}/recoveries", responses=problems(404))
+def read_recoveries(job: JobPath, service: ServiceDep) -> list[Recovery]:
+    """Return the recoveries with their five phases and times, oldest first."""
+    service.controller.job_status(JobId(job))
+    return recoveries_of(service.controller.job_history(JobId(job), limit=HISTORY_MAX))
+
+
+@router.get("/jobs/{job}/errors", responses=problems(404))
+def read_errors(job: JobPath, service: ServiceDep, limit: Limit = 100) -> list[JobError]:
+    """Return what went wrong, newest first."""
+    service.controller.job_status(JobId(job))
+    return errors_of(service.controller.job_history(JobId(job), limit=HISTORY_MAX))[:limit]
+
+
+@router.get("/jobs/{job}/logs", responses=problems(404))
+def read_logs(
+    job: JobPath,
+    service: ServiceDep,
+    generation: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    offset: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    bytes_max: Annotated[int, Query(ge=1, le=1_048_576)] = 65_536,
+) -> LogPage:
+    """Return a piece of a worker's log: without `offset`, its end."""
+    status = service.controller.job_status(JobId(job))
+    wanted = Generation(status.generation if generation is None else generation)
+    path = service.controller.log_path(JobId(job), wanted)
+    return read_log_page(path, wanted, offset, bytes_max)
+
+
+@router.post("/jobs/{job}/stop", status_code=202, responses=problems(404, 409))
+def stop_job(job: JobPath, service: ServiceDep, wanted: StopJob | None = None) -> JobView:
+    """Stop a job: it takes a final checkpoint first, unless another mode says otherwise."""
+    service.controller.stop_job(JobId(job), (wanted or StopJob()).mode)
+    return service.job(JobId(job))
+
+
+@router.post("/jobs/{job}/restart", status_code=202, responses=problems(404, 409))
+def restart_job(job: JobPath, service: ServiceDep, wanted: RestartJob | None = None) -> JobView:
+    """Start a job again, whatever its state; settings that are given count from now on."""
+    service.restart_job(JobId(job), wanted or RestartJob())
+    return service.job(JobId(job))
+
+
+@router.post("/jobs/{job}/rescale", status_code=202, responses=problems(404, 409))
+def rescale_job(job: JobPath, wanted: RescaleJob, service: ServiceDep) -> JobView:
+    """Change the parallelism; a job that has ended takes it when it is started again."""
+    service.controller.rescale_job(JobId(job), wanted.parallelism)
+    return service.job(JobId(job))

@@ -1,0 +1,316 @@
+"""What requests say and what answers hold. Facts of the controller are passed on as they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headgate.controller.facts import RestartMode, StopMode
+from headgate.controller.history import Transition
+from headgate.controller.notes import CheckpointNote, PhaseNote
+from headgate.core.errors import ErrorInfo
+from headgate.core.graph import PipelineGraph
+from headgate.core.messages import Progress
+from headgate.core.model import JsonValue
+from headgate.server.alarms import Alarm
+from headgate.server.problems import Problem
+from headgate.server.telemetry import Sample
+
+NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}$"
+# A pipeline's jobs get its name and a suffix.
+PIPELINE = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
+DURATION = r"^(auto|\d{1,9}(\.\d{1,3})?\s{0,2}[a-z]{0,12})$"
+
+PipelineName = Annotated[str, Field(pattern=PIPELINE)]
+Name = Annotated[str, Field(pattern=NAME)]
+Parallelism = Annotated[int, Field(ge=1, le=10_000)]
+
+
+class Request(BaseModel):
+    """A body: what is not known is refused, and numbers are numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PipelineText(Request):
+    """The SQL of a pipeline, and the text of the Python file with its functions."""
+
+    sql: str = Field(min_length=1)
+    udf_source: str | None = None
+
+
+class NewPipeline(PipelineText):
+    name: PipelineName
+
+
+class JobSettings(Request):
+    """How to run a job; what is left out is as the service's settings say."""
+
+    parallelism: Parallelism | None = None
+    checkpoint_interval: Annotated[str, Field(pattern=DURATION)] | None = Field(
+        None, description="`10s`, `500ms`, `0` = as often as possible, `auto`."
+    )
+    retained_checkpoints: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    restarts_max: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
+    max_batch_rows: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    spark: dict[str, str] | None = None
+
+
+class NewJob(JobSettings):
+    """A job of a stored pipeline, or (with `sql`) of one that is stored by this request."""
+
+    pipeline: PipelineName
+    sql: str | None = Field(None, min_length=1)
+    udf_source: str | None = None
+    id: Name | None = Field(
+        None, description="Default: the pipeline's name and something random behind it."
+    )
+
+
+class StopJob(Request):
+    mode: StopMode = Field(
+        "checkpoint",
+        description="`checkpoint` = after a final one; `graceful` = after the micro-batch;"
+        " `immediate`; `force` = kill.",
+    )
+
+
+class RestartJob(JobSettings):
+    mode: RestartMode = Field(
+        "safe",
+        description="`safe` = with a final checkpoint; `forced` = from the last one;"
+        " `ignore_state` = from nothing.",
+    )
+    update: bool = Field(False, description="Take the pipeline's text as it is stored now.")
+    allow_drop_state: list[Name] | None = Field(
+        None, max_length=1_000, description="Operators whose state may be lost by the update."
+    )
+
+
+class RescaleJob(Request):
+    parallelism: Parallelism
+
+
+class NewSavepoint(Request):
+    name: Name
+
+
+class ForkJob(Request):
+    """A new job from an old checkpoint."""
+
+    epoch: Annotated[int, Field(ge=1, le=2**53)] | None = Field(
+        None, description="Default: the newest."
+    )
+    id: Name | None = None
+
+
+class NewPreview(PipelineText):
+    """A look at a query's first rows; nothing is written to its sinks."""
+
+    rows_max: Annotated[int, Field(ge=1, le=10_000)] = 100
+    seconds_max: Annotated[int, Field(ge=1, le=600)] = 60
+
+
+# ---- answers ---------------------------------------------------------------------------------
+
+
+class PipelineView(BaseModel):
+    name: str
+    sql: str
+    udf_source: str | None
+    created_ms: int
+    updated_ms: int
+    jobs: list[str]
+
+
+class GraphView(BaseModel):
+    graph: PipelineGraph
+    # The tree that `headgate plan` shows.
+    explained: str
+    fingerprint: str
+
+
+class Validation(BaseModel):
+    """Whether the SQL would be accepted; `problem` says where it is wrong."""
+
+    valid: bool
+    problem: Problem | None = None
+    plan: GraphView | None = None
+
+
+class JobView(BaseModel):
+    """A job as it is now. `doing` says where in its state it is, and what it waits for."""
+
+    job: str
+    pipeline: str
+    state: str
+    terminal: bool
+    doing: str
+    since_ms: int
+    generation: int
+    parallelism: int
+    last_epoch: int
+    committed_epoch: int
+    checkpoint_in_flight: int | None
+    restarts_used: int
+    recoveries: int
+    error: ErrorInfo | None
+    progress: Progress | None
+    driven_here: bool
+    alarms: list[Alarm]
+
+
+class JobDetail(JobView):
+    sql: str | None
+    state_url: str
+    checkpoint_interval_ms: int | Literal["auto"]
+    retained_checkpoints: int
+    restarts_max: int
+    max_batch_rows: int
+    spark: dict[str, str]
+
+
+class JobError(BaseModel):
+    at_ms: int
+    generation: int
+    # The state the job went into because of it.
+    state: str
+    error: ErrorInfo
+
+
+class Recovery(BaseModel):
+    """One recovery: why, its phases in order, and how long they took together."""
+
+    number: int
+    reason: str | None
+    started_ms: int
+    duration_ms: float
+    complete: bool
+    phases: list[PhaseNote]
+    failure: Transition | None
+
+
+class LogPage(BaseModel):
+    """A piece of a worker's log. Ask again with `offset` = `next_offset` for what comes later."""
+
+    generation: int
+    generations: list[int]
+    offset: int
+    next_offset: int
+    size: int
+    text: str
+
+
+class TableView(BaseModel):
+    name: str
+    kind: str
+    rows: int
+    runs: int
+    bytes: int
+
+
+class SubtaskView(BaseModel):
+    subtask: int
+    alignment_ms: float
+    snapshot_ms: float
+    upload_ms: float
+    new_objects: int
+    new_bytes: int
+    staged_files: int
+    staged_rows: int
+    tables: list[TableView]
+
+
+class OperatorView(BaseModel):
+    operator: str
+    kind: str
+    watermark: int
+    globals: dict[str, JsonValue]
+    subtasks: list[SubtaskView]
+
+
+class CheckpointSummary(BaseModel):
+    epoch: int
+    # As the object store has it: ready, committing, set_aside, ...; None = it was not asked.
+    state: str | None
+    savepoints: list[str]
+    note: CheckpointNote | None
+
+
+class CheckpointDetail(BaseModel):
+    """`note` has the times as the controller measured them, the rest is read from storage."""
+
+    epoch: int
+    state: str
+    reason: str | None
+    savepoints: list[str]
+    note: CheckpointNote | None
+    generation: int | None = None
+    attempt: int | None = None
+    parallelism: int | None = None
+    parent_epoch: int | None = None
+    created_ms: int | None = None
+    watermark: int | None = None
+    micro_batches: int | None = None
+    rows_read: int | None = None
+    total_objects: int | None = None
+    total_bytes: int | None = None
+    total_rows: int | None = None
+    new_objects: int | None = None
+    new_bytes: int | None = None
+    operators: list[OperatorView] = []
+
+
+class SavepointView(BaseModel):
+    name: str
+    epoch: int
+    generation: int
+    created_ms: int
+
+
+class SavepointAnswer(BaseModel):
+    """`pending` = it was asked for, and is not there yet."""
+
+    name: str
+    pending: bool
+    epoch: int | None = None
+
+
+class JobMetrics(BaseModel):
+    job: str
+    checkpoints: int
+    checkpoint_seconds_total: float
+    aborts: int
+    objects_written: int
+    bytes_written: int
+    rows_published: int
+    objects_deleted: int
+    bytes_deleted: int
+    recoveries: int
+    recovery_phase_seconds: dict[str, float]
+    # The controller's requests to the object store, and those of the last whole epoch.
+    store_requests: dict[str, int]
+    epoch_requests: int
+    epoch_bytes: int
+    # The newest heartbeats, oldest first.
+    samples: list[Sample]
+
+
+class PreviewView(BaseModel):
+    id: str
+    state: str
+    done: bool
+    error: ErrorInfo | None
+    truncated: bool
+    rows: list[JsonValue]
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+    version: str
+    started_ms: int
+    jobs: dict[str, int]
+    slots: int | None
+    slots_free: int | None
+    alarms: int

@@ -1,0 +1,341 @@
+"""What the routes share: the controller, what is remembered beside it, and what requests mean.
+
+Methods are called from many threads; whatever they need to agree on is the controller's.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from headgate.components import job_spec
+from headgate.config import Config, JobConfig
+from headgate.controller.clock import SteadyClock
+from headgate.controller.controller import Controller
+from headgate.controller.notes import SavepointNote
+from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.spec import JobSpec
+from headgate.controller.status import JobStatus
+from headgate.core.durations import parse_duration_ms
+from headgate.core.errors import SqlError, UserError
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import JobId
+from headgate.core.model import to_python
+from headgate.core.ports import Clock, ObjectStore
+from headgate.planner import plan
+from headgate.planner.errors import render_error
+from headgate.planner.explain import explain
+from headgate.server.alarms import AUTO_INTERVAL_MS, Alarm, find_alarms
+from headgate.server.event_log import EventLog
+from headgate.server.previews import Previews, is_preview
+from headgate.server.problems import RefusedSql, problem_of
+from headgate.server.schemas import (
+    GraphView,
+    JobDetail,
+    JobSettings,
+    JobView,
+    NewJob,
+    NewPreview,
+    PipelineText,
+    PreviewView,
+    RestartJob,
+    SavepointAnswer,
+    Validation,
+)
+from headgate.server.telemetry import Telemetry
+from headgate.state.stores import job_store, open_store
+
+log = logging.getLogger("headgate.server")
+
+SWEEP_SECONDS = 1.0
+
+
+class Service:
+    """One per process. Owns the controller: `close` closes it."""
+
+    def __init__(
+        self, controller: Controller, config: Config, data_dir: Path, clock: Clock | None = None
+    ) -> None:
+        self.controller = controller
+        self.config = config
+        self.clock = clock or SteadyClock()
+        self.started_ms = self.clock.now_ms()
+        self.telemetry = Telemetry(controller.store_requests)
+        self.events = EventLog(
+            kept=config.server.events_kept,
+            streams_max=config.server.streams_max,
+            life=f"{self.started_ms:x}",
+        )
+        self.previews = Previews(controller, data_dir / "previews", self.clock)
+        self._alarms: dict[JobId, tuple[Alarm, ...]] = {}
+        self._closing = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep_loop, name="sweeper", daemon=True)
+
+    # ---- life --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take up all jobs that nobody drives."""
+        self.controller.subscribe(self._take)
+        self.controller.start()
+        self._sweeper.start()
+
+    def close(self) -> None:
+        """Stop driving jobs; they stay as they are stored."""
+        self._closing.set()
+        self.events.close()
+        if self._sweeper.is_alive():
+            self._sweeper.join()
+        self.controller.close()
+
+    def _take(self, notice: Notice) -> None:
+        self.telemetry.take(notice)
+        if is_preview(notice.job):
+            return
+        body = {"event": type(notice).__name__, **to_python(notice)}
+        kind = type(notice).__name__
+        if isinstance(notice, Noted):
+            kind = body["note_kind"] = type(notice.note).__name__
+        # Of gauges only the newest value counts: it is not worth a place among the kept ones.
+        keep = not isinstance(notice, ProgressMade)
+        self.events.publish(kind, notice.job, notice.at_ms, body, keep=keep)
+        if isinstance(notice, StateChanged) and notice.after == "running":
+            self._expect_interval(notice.job)
+
+    def _expect_interval(self, job: JobId) -> None:
+        interval = self.controller.job_spec(job).limits.checkpoint_interval_ms
+        self.telemetry.expect_interval(
+            job, AUTO_INTERVAL_MS if isinstance(interval, str) else interval
+        )
+
+    # ---- alarms ------------------------------------------------------------------------------
+
+    def alarms(self, job: JobId | None = None) -> list[Alarm]:
+        """Return what is alarming, as of the last sweep."""
+        found = dict(self._alarms)
+        jobs = list(found) if job is None else [job]
+        return [alarm for name in jobs for alarm in found.get(name, ())]
+
+    def sweep(self) -> None:
+        """Look for jobs that get nowhere, and for previews that are over."""
+        now_ms = self.clock.now_ms()
+        for job, pulse in self.telemetry.pulses().items():
+            found = find_alarms(
+                job,
+                pulse,
+                now_ms=now_ms,
+                stalled_after_ms=self.config.server.stalled_after,
+            )
+            if (found and not self._is_running_here(job)) or is_preview(job):
+                found = ()
+            self._tell_alarms(job, found, now_ms)
+        self.previews.sweep()
+
+    def _is_running_here(self, job: JobId) -> bool:
+        """Whether what was observed is still so: the job may be another controller's by now."""
+        try:
+            status = self.controller.job_status(job)
+        except UserError:
+            return False
+        return status.driven_here and status.state == "running"
+
+    def _tell_alarms(self, job: JobId, found: tuple[Alarm, ...], now_ms: int) -> None:
+        before = {alarm.kind: alarm for alarm in self._alarms.get(job, ())}
+        after = {alarm.kind: alarm for alarm in found}
+        if found:
+            self._alarms[job] = found
+        else:
+            self._alarms.pop(job, None)
+        for kind, alarm in after.items():
+            if kind not in before:
+                log.warning("job %s: %s", job, alarm.message)
+                self._tell_alarm("AlarmRaised", alarm, now_ms)
+        for kind, alarm in before.items():
+            if kind not in after:
+                self._tell_alarm("AlarmCleared", alarm, now_ms)
+
+    def _tell_alarm(self, event: str, alarm: Alarm, now_ms: int) -> None:
+        body = {"event": event, "at_ms": now_ms, **to_python(alarm)}
+        self.events.publish(event, alarm.job, now_ms, body)
+
+    def _sweep_loop(self) -> None:
+        while not self._closing.wait(SWEEP_SECONDS):
+            try:
+                self.sweep()
+            except Exception:
+                # The thread's boundary: a database that is away must not end the watch.
+                log.exception("the sweep failed")
+
+    # ---- pipelines ---------------------------------------------------------------------------
+
+    def compile(self, text: PipelineText, *, preview: bool = False) -> PipelineGraph:
+        """Return the graph. Raises `RefusedSql`, or `UserError` for the UDF file."""
+        bytes_max = self.config.server.sql_bytes_max
+        for what, part in (("SQL", text.sql), ("UDF file", text.udf_source or "")):
+            if len(part.encode()) > bytes_max:
+                raise UserError(f"the {what} is larger than {bytes_max} bytes", code="too_large")
+        try:
+            return plan(text.sql, udf_source=text.udf_source, preview=preview)
+        except SqlError as error:
+            raise RefusedSql(error, render_error(text.sql, error)) from error
+
+    def validate(self, text: PipelineText, *, preview: bool) -> Validation:
+        """Say whether the SQL would be accepted, and where it is wrong."""
+        try:
+            graph = self.compile(text, preview=preview)
+        except UserError as error:
+            if error.code == "too_large":
+                raise
+            return Validation(valid=False, problem=problem_of(error))
+        return Validation(valid=True, plan=graph_view(graph))
+
+    def stored_text(self, name: str) -> PipelineText:
+        found = self.controller.pipelines.get(name)
+        return PipelineText(sql=found.sql, udf_source=found.udf_source)
+
+    def preview(self, wanted: NewPreview) -> PreviewView:
+        graph = self.compile(wanted, preview=True)
+        return self.previews.create(
+            graph, self.config, rows_max=wanted.rows_max, seconds_max=wanted.seconds_max
+        )
+
+    # ---- jobs --------------------------------------------------------------------------------
+
+    def job(self, job: JobId) -> JobView:
+        return self._view(self.controller.job_status(job))
+
+    def jobs(self) -> list[JobView]:
+        return [self._view(s) for s in self.controller.job_statuses() if not is_preview(s.job)]
+
+    def job_detail(self, job: JobId) -> JobDetail:
+        spec = self.controller.job_spec(job)
+        return JobDetail(
+            **dict(self.job(job)),
+            sql=spec.sql,
+            # The query may hold credentials.
+            state_url=spec.state_url.partition("?")[0],
+            checkpoint_interval_ms=spec.limits.checkpoint_interval_ms,
+            retained_checkpoints=spec.limits.retained_checkpoints,
+            restarts_max=spec.limits.restarts_max,
+            max_batch_rows=spec.max_batch_rows,
+            spark=spec.spark_conf,
+        )
+
+    def _view(self, status: JobStatus) -> JobView:
+        facts: dict[str, Any] = {f.name: getattr(status, f.name) for f in fields(status)}
+        return JobView(**facts, alarms=self.alarms(status.job))
+
+    def start_job(self, wanted: NewJob) -> JobId:
+        """Create a job of a stored or a given text, and start it."""
+        if wanted.sql is None:
+            text = self.stored_text(wanted.pipeline)
+        else:
+            text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source)
+        self.compile(text)
+        config = self.config.model_copy(update={"job": _with(self.config.job, wanted)})
+        spec = job_spec(config, name=wanted.pipeline, sql=text.sql, udf_source=text.udf_source)
+        return self.controller.create_job(spec, None if wanted.id is None else JobId(wanted.id))
+
+    def restart_job(self, job: JobId, wanted: RestartJob) -> None:
+        """Start a job again, perhaps with other settings or the pipeline's newest text."""
+        before = self.controller.job_spec(job)
+        spec = _respecified(before, wanted)
+        if wanted.update and spec.graph is None:
+            text = self.stored_text(spec.name)
+            self.compile(text)
+            spec = replace(spec, sql=text.sql, udf_source=text.udf_source)
+        if spec != before:
+            self.controller.update_job(job, spec)
+        self.controller.restart_job(
+            job, wanted.mode, parallelism=wanted.parallelism, limits=spec.limits
+        )
+
+    def delete_job(self, job: JobId) -> None:
+        self.controller.delete_job(job)
+        self.telemetry.forget(job)
+        self._alarms.pop(job, None)
+
+    def need_running(self, job: JobId, what: str) -> None:
+        status = self.controller.job_status(job)
+        if status.state != "running":
+            raise UserError(
+                f"job {job} is {status.state}: a {what} needs a running job", code="job_not_running"
+            )
+
+    def savepoint(self, job: JobId, name: str, wait_seconds: float) -> SavepointAnswer:
+        """Ask for a savepoint, and wait a while for it."""
+        self.need_running(job, "savepoint")
+        answers: queue.SimpleQueue[SavepointNote] = queue.SimpleQueue()
+
+        def listen(notice: Notice) -> None:
+            if (
+                isinstance(notice, Noted)
+                and notice.job == job
+                and isinstance(notice.note, SavepointNote)
+                and notice.note.name == name
+            ):
+                answers.put(notice.note)
+
+        unsubscribe = self.controller.subscribe(listen)
+        try:
+            self.controller.savepoint(job, name)
+            note = answers.get(timeout=max(wait_seconds, 0.001))
+        except queue.Empty:
+            return SavepointAnswer(name=name, pending=True)
+        finally:
+            unsubscribe()
+        if note.failure is not None:
+            taken = "already a savepoint" in note.failure
+            raise UserError(note.failure, code="savepoint_exists" if taken else "savepoint_failed")
+        return SavepointAnswer(name=name, pending=False, epoch=note.epoch)
+
+    def open_store(self, job: JobId) -> ObjectStore:
+        """Open the job's folder in the state store, for looking."""
+        return job_store(open_store(self.controller.job_spec(job).state_url), job)
+
+
+def graph_view(graph: PipelineGraph) -> GraphView:
+    return GraphView(graph=graph, explained=explain(graph), fingerprint=graph.fingerprint())
+
+
+def _with(job: JobConfig, wanted: JobSettings) -> JobConfig:
+    """Return the settings with what a request says instead."""
+    interval = wanted.checkpoint_interval
+    said = {
+        "parallelism": wanted.parallelism,
+        "checkpoint_interval": None if interval is None else _interval(interval),
+        "retained_checkpoints": wanted.retained_checkpoints,
+        "restarts_max": wanted.restarts_max,
+        "max_batch_rows": wanted.max_batch_rows,
+        "spark": None if wanted.spark is None else {**job.spark, **wanted.spark},
+    }
+    return job.model_copy(update={key: value for key, value in said.items() if value is not None})
+
+
+def _respecified(spec: JobSpec, wanted: RestartJob) -> JobSpec:
+    limits, interval = spec.limits, wanted.checkpoint_interval
+    if interval is not None:
+        limits = replace(limits, checkpoint_interval_ms=_interval(interval))
+    if wanted.retained_checkpoints is not None:
+        limits = replace(limits, retained_checkpoints=wanted.retained_checkpoints)
+    if wanted.restarts_max is not None:
+        limits = replace(limits, restarts_max=wanted.restarts_max)
+    return replace(
+        spec,
+        limits=limits,
+        parallelism=wanted.parallelism or spec.parallelism,
+        max_batch_rows=wanted.max_batch_rows or spec.max_batch_rows,
+        spark_conf=spec.spark_conf | (wanted.spark or {}),
+        allow_drop_state=(
+            spec.allow_drop_state
+            if wanted.allow_drop_state is None
+            else tuple(wanted.allow_drop_state)
+        ),
+    )
+
+
+def _interval(text: str) -> Any:
+    return "auto" if text == "auto" else parse_duration_ms(text)
