@@ -616,6 +616,23 @@ def test_job_that_has_ended_can_be_started_again(name: str, mode: str) -> None:
     assert world.facts.restarts_used == 0
 
 
+def test_restart_takes_back_a_stop_that_is_under_way() -> None:
+    world = World().to_running()
+    world.say(StopRequested(mode="checkpoint"))
+    world.say(RestartRequested(mode="safe"))
+    assert world.state.kind == "restarting"
+    world.checkpoint()
+    world.worker_stopped()
+    world.killed()
+    world.compiled()
+    world.load_prepared()
+    world.slots_granted()
+    world.claimed()
+    world.registered()
+    world.restored()
+    assert world.state.kind == "running"
+
+
 def test_restart_while_recovering_does_not_wait() -> None:
     world = World(limits=Limits(backoff_initial_ms=60_000)).to_recovering()
     world.killed()
