@@ -182,7 +182,8 @@ def test_bags_of_rows_add_up_under_retractions(events: list[Event], script: list
 
 
 def test_a_key_that_expires_is_retracted_once_and_starts_anew(lives: list[OperatorLife]) -> None:
-    life = OperatorLife(lambda: partials_task(ttl_us=640))
+    # One subtask, so that both keys share their files and no file expires as a whole.
+    life = OperatorLife(lambda: partials_task(ttl_us=640), parallelism=1)
     lives.append(life)
     life.run(as_partials([("a", 1, 0, 1), ("b", 1, 600, 1)]), WATERMARK_MIN)
     life.run(as_partials([]), 600, barrier=True)
@@ -199,6 +200,14 @@ def test_a_key_that_expires_is_retracted_once_and_starts_anew(lives: list[Operat
     back = life.run(as_partials([("a", 5, 720, 1)]), 720)
     assert [(r["_old"], r["_new_total"]) for r in back] == [(False, 5)]
     assert life.run(as_partials([]), 1250)[0]["k"] == "b"
+
+
+def test_a_late_row_lives_until_the_next_step_of_the_expiry(lives: list[OperatorLife]) -> None:
+    life = OperatorLife(lambda: partials_task(ttl_us=640))
+    lives.append(life)
+    life.run(as_partials([]), 2000)
+    assert [r["k"] for r in life.run(as_partials([("a", 1, 0, 1)]), 2000)] == ["a"]
+    assert [r["k"] for r in life.run(as_partials([]), 2020)] == ["a"]
 
 
 def test_an_expired_key_that_comes_back_is_replaced_not_added_to(

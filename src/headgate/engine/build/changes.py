@@ -41,14 +41,7 @@ def exploded(
         f"CASE WHEN {HAS_OLD} AND {HAS_NEW} THEN array({before}, {after}) "
         f"WHEN {HAS_NEW} THEN array({after}) ELSE array({before}) END"
     )
-    key_list = [quoted(key) for key in keys]
-    flat = changed.selectExpr(*key_list, "_time", f"inline({rows})")
-    return flat.selectExpr(
-        *key_list,
-        *(quoted(o) for o in outputs),
-        f"timestamp_micros(_time) AS {TIMESTAMP_COLUMN}",
-        OP_COLUMN,
-    )
+    return changed.selectExpr(*(quoted(key) for key in keys), f"inline({rows})")
 
 
 def comparable(kind: DataType) -> bool:
@@ -64,6 +57,7 @@ def comparable(kind: DataType) -> bool:
 
 def _row(columns: Sequence[tuple[str, str]], *, op: int) -> str:
     fields = [f"{_literal(name)}, {quoted(column)}" for name, column in columns]
+    fields.append(f"{_literal(TIMESTAMP_COLUMN)}, timestamp_micros(_time)")
     fields.append(f"{_literal(OP_COLUMN)}, {op}")
     return f"named_struct({', '.join(fields)})"
 
