@@ -31,6 +31,7 @@ output suppressed; what was published since will be produced again, under new ep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from headgate.core.checkpoint import CheckpointRef, EpochCut, EpochReplay, LoadingPlan, SinkCommit
@@ -91,6 +92,19 @@ class NoCheckpoint:
     @property
     def next_epoch(self) -> Epoch:
         return Epoch(1 + (NO_EPOCH if self.newest is None else self.newest.epoch))
+
+
+@model
+class RecoveryOutlook:
+    """What a recovery would do now, with the query that made the newest checkpoint."""
+
+    newest: Epoch
+    # None = rebuilt from nothing.
+    checkpoint: Epoch | None
+    # Epochs that would be run again on top of it, and those whose output would be published first.
+    rebuilt: tuple[Epoch, ...] = ()
+    pending: tuple[Epoch, ...] = ()
+    skipped: tuple[SetAside, ...] = ()
 
 
 @model
@@ -155,6 +169,15 @@ class StateBackend:
         return preparation.fresh_start()
 
 
+def foresee_recovery(examiner: Examiner) -> RecoveryOutlook | None:
+    """Say what a recovery would do; None where there is nothing to recover.
+
+    Raises `UnrecoverableEpoch` where it would be refused.
+    """
+    log = read_log(examiner.store)
+    return _Preparation(examiner, log, allow_skip_published=False).foresee()
+
+
 class _Preparation:
     """One run of `prepare_checkpoint_load`: collects what was passed over on the way."""
 
@@ -186,7 +209,8 @@ class _Preparation:
         self._check_replays(graph, base.replays)
         kept = {o: m for o, m in metadata.items() if _keeps(graph, o, m.kind)}
         values = {operator: entry.globals for operator, entry in kept.items()}
-        values.update(self._rebuilt_sinks(graph, base, kept))
+        # The sinks of the graph, not of the base: a rebuild may start from nothing.
+        values.update(self._rebuilt_sinks((sink.id for sink in graph.sinks()), base, kept))
         checkpoint = None if manifest is None else manifest.ref
         plan = LoadingPlan(
             job=self._examiner.job,
@@ -207,6 +231,25 @@ class _Preparation:
                 SetAside.because(epoch, error)
                 for epoch, error in sorted(self._examiner.relocated.items())
             ),
+        )
+
+    def foresee(self) -> RecoveryOutlook | None:
+        newest = self._log.newest
+        base = None if newest is None else self._choose(newest)
+        if newest is None or base is None:
+            return None
+        commits = self._pending_commits()
+        _, metadata = self._load(base.checkpoint)
+        if base.replays:
+            last = self._examiner.manifest(base.replays[-1].epoch)
+            sinks = (link.operator for link in last.operators if link.kind == "sink")
+            self._rebuilt_sinks(sinks, base, metadata)
+        return RecoveryOutlook(
+            newest=newest,
+            checkpoint=base.checkpoint,
+            rebuilt=tuple(replay.epoch for replay in base.replays),
+            pending=tuple(sorted({commit.epoch for commit in commits})),
+            skipped=self._set_aside(),
         )
 
     def fresh_start(self) -> NoCheckpoint:
@@ -304,7 +347,7 @@ class _Preparation:
 
     def _rebuilt_sinks(
         self,
-        graph: PipelineGraph,
+        sinks: Iterable[OperatorId],
         base: _Base,
         kept: dict[OperatorId, OperatorCheckpointMetadata],
     ) -> dict[OperatorId, dict[str, JsonValue]]:
@@ -317,12 +360,11 @@ class _Preparation:
             return {}
         last = base.replays[-1].epoch
         values: dict[OperatorId, dict[str, JsonValue]] = {}
-        # The sinks of the graph, not of the base: a rebuild may start from nothing.
-        for sink in graph.sinks():
+        for sink in sinks:
             try:
-                values[sink.id] = self._examiner.operator(last, sink.id).globals
+                values[sink] = self._examiner.operator(last, sink).globals
             except CheckpointInvalid as error:
-                before = kept.get(sink.id)
+                before = kept.get(sink)
                 stateless = before is not None and before.globals.get("state") is None
                 if not stateless and not self._allow_skip:
                     raise _unrecoverable(last, error) from error

@@ -63,6 +63,8 @@ class Examiner:
     _manifests: dict[Epoch, Manifest | CheckpointInvalid] = field(default_factory=dict)
     _verdicts: dict[Epoch, Intact | Damaged] = field(default_factory=dict)
     _links: dict[OperatorLink, OperatorCheckpointMetadata] = field(default_factory=dict)
+    # Checkpoints share most of their runs: each is read once. None = it is what it should be.
+    _files: dict[tuple[str, int, str], CheckpointInvalid | None] = field(default_factory=dict)
 
     def manifest(self, epoch: Epoch) -> Manifest:
         """Return the manifest that counts for the epoch; raise `CheckpointInvalid` otherwise."""
@@ -104,7 +106,7 @@ class Examiner:
                 continue
             metadata = self._metadata(manifest, link)
             for file in metadata.staged():
-                self._check_file(file)
+                self.check_file(file)
             commits.append(
                 SinkCommit(
                     operator=metadata.operator,
@@ -114,6 +116,15 @@ class Examiner:
                 )
             )
         return tuple(commits)
+
+    def check_file(self, file: RunRef | StagedFile) -> None:
+        """Raise `CheckpointInvalid` where a file is not what its reference says."""
+        key = (file.path, file.bytes, file.checksum)
+        if key not in self._files:
+            self._files[key] = self._look_at(file)
+        error = self._files[key]
+        if error is not None:
+            raise error
 
     # ---- the manifest that counts ----
 
@@ -238,27 +249,33 @@ class Examiner:
         for generation, group in by_generation.items():
             if self.verify_checksums or generation is None or len(group) <= _HEADS_MAX:
                 for run in group:
-                    self._check_file(run)
+                    self.check_file(run)
                 continue
             listed = self.store.list(layout.runs_folder(generation))
             sizes = {info.path: info.bytes for info in listed}
             for run in group:
                 _check_size(run, sizes.get(run.path))
 
-    def _check_file(self, file: RunRef | StagedFile) -> None:
-        if self.verify_checksums:
+    def _look_at(self, file: RunRef | StagedFile) -> CheckpointInvalid | None:
+        try:
+            if not self.verify_checksums:
+                _check_size(file, self._size(file.path))
+                return None
             data = fetch(self.store, file.path)
             _check_size(file, len(data))
-            if f"sha256:{hashlib.sha256(data).hexdigest()}" != file.checksum:
-                raise CheckpointInvalid(
-                    f"{file.path} does not have its checksum", code="corrupt", detail=file.path
-                )
-            return
+        except CheckpointInvalid as error:
+            return error
+        if f"sha256:{hashlib.sha256(data).hexdigest()}" != file.checksum:
+            return CheckpointInvalid(
+                f"{file.path} does not have its checksum", code="corrupt", detail=file.path
+            )
+        return None
+
+    def _size(self, path: str) -> int | None:
         try:
-            size: int | None = self.store.head(file.path).bytes
+            return self.store.head(path).bytes
         except ObjectNotFound:
-            size = None
-        _check_size(file, size)
+            return None
 
 
 def _check_size(file: RunRef | StagedFile, size: int | None) -> None:
