@@ -112,6 +112,8 @@ class BatchCut:
     end: dict[OperatorId, JsonValue]
     watermark: int
     rows: int = 0
+    # The watermark up to which windows had been emitted before: rows behind it were late.
+    emitted_watermark: int = WATERMARK_MIN
     # The wall clock the micro-batch saw: ingestion time, the same when it is replayed.
     now_ms: int = 0
 

@@ -6,6 +6,7 @@ a silent loss of what it said.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import field
 from functools import cache
 from typing import Any, TypeVar, cast, dataclass_transform
@@ -24,8 +25,9 @@ def model(cls: type[T]) -> type[T]:
 
     A default of `{}` is allowed: every instance gets its own copy.
     """
-    for name, default in list(vars(cls).items()):
-        if isinstance(default, dict) and name in cls.__dict__.get("__annotations__", {}):
+    for name in inspect.get_annotations(cls):
+        default = vars(cls).get(name)
+        if isinstance(default, dict):
             setattr(cls, name, field(default_factory=default.copy))
     decorate = pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
     return cast(type[T], decorate(cls))

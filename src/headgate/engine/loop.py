@@ -263,10 +263,15 @@ class WorkerLoop:
         self._lag_rows = lag
         if barrier is not None and barrier.then_stop:
             self._reading = False
-        start = dict(self._positions)
-        return BatchCut(
-            start=start, end=ends, watermark=watermark, rows=rows, now_ms=now
-        ), has_input
+        cut = BatchCut(
+            start=dict(self._positions),
+            end=ends,
+            watermark=watermark,
+            emitted_watermark=self._emitted,
+            rows=rows,
+            now_ms=now,
+        )
+        return cut, has_input
 
     def _run_batch(self, cut: BatchCut, *, barrier: Barrier | None, suppress_output: bool) -> None:
         self._batch += 1
@@ -300,7 +305,7 @@ class WorkerLoop:
             batch=self._batch,
             parallelism=self._start.parallelism,
             watermark=cut.watermark,
-            emitted_watermark=self._emitted,
+            emitted_watermark=cut.emitted_watermark,
             barrier=barrier is not None,
             suppress_output=suppress_output,
             state_url=settings.state_url,
