@@ -255,3 +255,17 @@ def test_metadata_columns_come_in_two_spellings() -> None:
         assert isinstance(spec, SourceSpec)
         assert spec.metadata == (("o", "offset"),)
         assert [c.name for c in spec.columns] == ["a"]
+
+
+def test_a_sink_of_changes_gets_the_key_of_its_rows() -> None:
+    def key(query: str) -> tuple[str, ...]:
+        return spec_of(f"INSERT INTO changes {query}", "sink").primary_key  # type: ignore[no-any-return]
+
+    assert key("SELECT auction, max(bidder) FROM bids GROUP BY 1") == ("a",)
+    assert key("SELECT count(*), kind FROM rides GROUP BY kind") == ("b",)
+    assert key("SELECT id, customer FROM orders WHERE amount > 3") == ("a",)
+    # A key that is not selected, or that a cast could make less than a key, is none.
+    assert key("SELECT count(*), 'x' FROM rides GROUP BY kind") == ()
+    assert key("SELECT fare, count(*) FROM rides GROUP BY fare") == ()
+    # Facts need no key: none of them ever changes.
+    assert key("SELECT auction, bidder FROM bids") == ()

@@ -9,7 +9,7 @@ from sqlglot import exp
 from headgate.planner.catalog import ConnectorTable, MemoryTable
 from headgate.planner.errors import error_at
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import SinkDraft, SourceDraft
+from headgate.planner.lower.draft import AggregateDraft, SinkDraft, SourceDraft
 from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.relation import Field, Relation, computed, unique_names
 
@@ -106,7 +106,39 @@ def _into_sink(
         relation = _by_name(relation, columns, declared, at)
     result = _cast_by_position(relation, declared, table.name, at)
     names = tuple(name for name, _ in declared)
-    _add_sink(context, computed(result, names), table, names)
+    _add_sink(context, computed(result, names), _keyed(table, result), names)
+
+
+def _keyed(table: ConnectorTable, relation: Relation) -> ConnectorTable:
+    """Give a sink of changes the key of its rows, where it declares none but the rows have one.
+
+    So a changed row is written as an update, not as a delete and a create.
+    """
+    if table.primary_key or not relation.updating:
+        return table
+    return replace(table, primary_key=key_of(relation))
+
+
+def key_of(relation: Relation) -> tuple[str, ...]:
+    """Return the fields that are a key of an updating stream; empty where there is none."""
+    draft = relation.draft
+    if isinstance(draft, AggregateDraft):
+        keys = tuple(draft.keys)
+    elif isinstance(draft, SourceDraft):
+        keys = draft.table.primary_key
+    else:
+        return ()
+    by_column = {_column_name(relation, f.expr): f.name for f in reversed(relation.fields)}
+    names = [by_column.get(key) for key in keys]
+    return tuple(n for n in names if n is not None) if all(names) else ()
+
+
+def _column_name(relation: Relation, expr: exp.Expr) -> str | None:
+    """Return the column that a field shows; a cast to another type could make two keys one."""
+    inner = expr
+    if isinstance(expr, exp.Cast) and relation.type_of(expr) == relation.type_of(expr.this):
+        inner = expr.this
+    return inner.name if isinstance(inner, exp.Column) else None
 
 
 def _into_inferred(
@@ -116,7 +148,10 @@ def _into_inferred(
     for sink in context.sinks:
         if sink.table.name.lower() == table.name.lower() and sink.names != names:
             raise error_at(at, "all inserts into a table must share the same schema")
-    _add_sink(context, computed(relation, names), table, names)
+    named = relation.with_fields(
+        replace(f, name=n) for f, n in zip(relation.fields, names, strict=True)
+    )
+    _add_sink(context, computed(relation, names), _keyed(table, named), names)
 
 
 def _cast_by_position(

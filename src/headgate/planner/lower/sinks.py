@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
@@ -21,11 +23,13 @@ def _merged(group: list[SinkDraft]) -> SinkDraft:
     if len(group) == 1:
         return first
     union = union_of([sink.inputs[0] for sink in group])
+    keys = {sink.table.primary_key for sink in group}
+    table = first.table if len(keys) == 1 else replace(first.table, primary_key=())
     return SinkDraft(
         inputs=[union],
         types=dict(union.types),
         updating=union.updating,
-        table=first.table,
+        table=table,
         names=first.names,
     )
 
