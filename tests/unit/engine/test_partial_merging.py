@@ -30,12 +30,14 @@ OPERATIONS = {
 TYPES: dict[str, list[tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
     "sum": [
         (pa.int64(), st.integers(-9, 9)),
+        (pa.duration("us"), st.integers(-9, 9)),
         (pa.decimal128(38, 2), st.decimals(-9, 9, places=2)),
     ],
     "min": [(pa.int32(), st.integers(-9, 9)), (pa.string(), st.text(max_size=3))],
     "max": [
         (pa.timestamp("us", "UTC"), st.integers(-9, 9)),
         (pa.bool_(), st.booleans()),
+        (pa.duration("us"), st.integers(-9, 9)),
         (pa.date32(), st.integers(0, 9)),
         (pa.decimal128(10, 2), st.decimals(-9, 9, places=2)),
     ],

@@ -44,7 +44,7 @@ def merge_rows(
     if any(how in _BITS for how in merges.values()) or not _plain_keys(rows, keys):
         return _merge_by_codes(rows, keys, merges, schema)
     aggregates = [(name, _ARROW[how], _OPTIONS) for name, how in merges.items()]
-    source, nan_checks = _with_nan_checks(rows, merges)
+    source, nan_checks = _with_nan_checks(_as_numbers(rows, merges), merges)
     aggregates += [(check, "any", _OPTIONS) for check in nan_checks.values()]
     grouped = source.group_by(list(keys), use_threads=False).aggregate(aggregates)
     columns = {name: grouped[f"{name}_{_ARROW[how]}"] for name, how in merges.items()}
@@ -159,6 +159,15 @@ def first_rows(codes: Ints) -> tuple[Ints, Ints]:
     # Numbers appear in ascending order, so a row is the first of its group where they rise.
     first = np.flatnonzero(np.diff(np.maximum.accumulate(groups), prepend=-1))
     return first, groups
+
+
+def _as_numbers(rows: pa.Table, merges: Mapping[str, str]) -> pa.Table:
+    """Show durations as numbers of microseconds: Arrow does not group them."""
+    for name in merges:
+        if pa.types.is_duration(rows.schema.field(name).type):
+            position = rows.schema.get_field_index(name)
+            rows = rows.set_column(position, name, rows[name].cast(pa.int64()))
+    return rows
 
 
 def _with_nan_checks(rows: pa.Table, merges: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
