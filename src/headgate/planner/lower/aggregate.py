@@ -317,6 +317,9 @@ def _state(
         if source.updating:
             counted = exp.Sum(this=column(OP_COLUMN))
         partials["_rows"] = DraftPartial(expr=counted, merge="sum")
+    elif not calls:
+        # Groups without aggregates still need something to be remembered by.
+        partials["p_count"] = DraftPartial(expr=exp.Count(this=exp.Star()), merge="sum")
     outputs: Exprs = {}
     if all(split is not None for split in splits.values()):
         for text, split in splits.items():
