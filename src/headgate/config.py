@@ -28,7 +28,9 @@ _ALIASES = {"HEADGATE_TOKEN": "server.token", "HEADGATE_URL": "client.url"}
 # Variables of ours that are not settings.
 _OTHERS = (FILE_VARIABLE, "HEADGATE_FAILPOINTS", "HEADGATE_WORKER_TOKEN")
 # Kubernetes gives every pod variables of this form for a service that is called "headgate".
-_FOREIGN = ("HEADGATE_SERVICE_", "HEADGATE_PORT", "HEADGATE_TEST_", "HEADGATE_SIMULATION_")
+_FOREIGN = ("HEADGATE_SERVICE_", "HEADGATE_PORT")
+# How alike an unknown variable and a known one must be to be taken for a slip of the pen.
+_ALIKE = 0.75
 # Plain paths in the file are meant from the file's folder, not from wherever one happens to be.
 _PATHS = ("state_url", "controller.data_dir", "controller.database_url")
 SECRETS = ("server.token", "controller.database_url")
@@ -272,13 +274,31 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, tup
         if not name.startswith(PREFIX) or name in _OTHERS or name.startswith(_FOREIGN):
             continue
         if name not in known:
-            raise _unknown(name, {*known, *_OTHERS}, "the environment")
+            if _is_meant(name, known):
+                raise _unknown(name, {*known, *_OTHERS}, "the environment")
+            continue
         setting, text = known[name], environment[name]
         try:
             value = json.loads(text) if setting.is_structured else text
         except json.JSONDecodeError as error:
             raise _error(f"{name} must be JSON: {error}") from error
         yield setting.key, (value, name)
+
+
+def _is_meant(name: str, known: Mapping[str, Setting]) -> bool:
+    """Whether an unknown variable is meant for us: it names a section, or is nearly a known one.
+
+    The environment is shared: what has nothing to do with our settings is left alone.
+    """
+    sections = {setting.key.partition(".")[0] for setting in settings() if "." in setting.key}
+    rest = name.removeprefix(PREFIX)
+    if rest.partition("_")[0].lower() in sections:
+        return True
+    return bool(
+        difflib.get_close_matches(
+            rest, [variable.removeprefix(PREFIX) for variable in known], n=1, cutoff=_ALIKE
+        )
+    )
 
 
 def _unknown(name: str, known: set[str], origin: str) -> UserError:

@@ -6,10 +6,21 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
+from headgate.cli.checkpoint import checkpoint, savepoint
+from headgate.cli.checkpoints import checkpoints
+from headgate.cli.config import config
+from headgate.cli.control import rescale, restart, start, stop
 from headgate.cli.failpoints import failpoints
+from headgate.cli.follow import events, logs
+from headgate.cli.inspect import inspect
+from headgate.cli.jobs import jobs
+from headgate.cli.pipelines import pipelines
 from headgate.cli.plan import plan
 from headgate.cli.run import run
+from headgate.cli.serve import serve
+from headgate.cli.state import state
 from headgate.core.errors import HeadgateError, SqlError
 
 EXIT_FAILED = 1
@@ -24,7 +35,16 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(plan)
+app.command()(checkpoints)
+app.command()(inspect)
+app.command()(state)
 app.command()(failpoints)
+app.command()(serve)
+app.command()(config)
+app.add_typer(pipelines)
+app.add_typer(jobs)
+for command in (start, stop, restart, rescale, checkpoint, savepoint, logs, events):
+    app.command()(command)
 
 
 def main() -> None:
@@ -33,8 +53,14 @@ def main() -> None:
         app()
     except SqlError as error:
         # `run` and `plan` show the text with a caret themselves; this is what has no text to show.
-        Console(stderr=True).print(f"[red]error:[/] {error.message}", highlight=False)
+        _complain(error)
         sys.exit(EXIT_REFUSED)
     except HeadgateError as error:
-        Console(stderr=True).print(f"[red]error:[/] {error.message}", highlight=False)
+        _complain(error)
         sys.exit(EXIT_FAILED)
+
+
+def _complain(error: HeadgateError) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    # Messages quote what people wrote, and brackets in it are not markup.
+    console.print(f"[red]error:[/] {escape(error.message)}")

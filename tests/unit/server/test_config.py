@@ -74,12 +74,20 @@ def test_unknown_key_of_the_file_is_refused_by_name(
     assert "headgate.toml" in caught.value.message
 
 
-def test_unknown_variable_is_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("HEADGATE_SERVER_PROT", "HEADGATE_SERVER_PORT"),
+        ("HEADGATE_SERVR_PORT", "HEADGATE_SERVER_PORT"),
+        ("HEADGATE_STATE_URI", "HEADGATE_STATE_URL"),
+        ("HEADGATE_TOKN", "HEADGATE_TOKEN"),
+    ],
+)
+def test_unknown_variable_is_refused_by_name(tmp_path: Path, name: str, near: str) -> None:
     with pytest.raises(UserError) as caught:
-        load(tmp_path, environment={"HEADGATE_SERVER_PROT": "1"})
+        load(tmp_path, environment={name: "1"})
     assert caught.value.message == (
-        "unknown setting 'HEADGATE_SERVER_PROT' in the environment:"
-        " did you mean 'HEADGATE_SERVER_PORT'?"
+        f"unknown setting '{name}' in the environment: did you mean '{near}'?"
     )
 
 
@@ -88,7 +96,9 @@ def test_variables_that_are_not_settings_are_left_alone(tmp_path: Path) -> None:
         "HEADGATE_FAILPOINTS": "",
         "HEADGATE_WORKER_TOKEN": "x",
         "HEADGATE_SERVICE_HOST": "10.0.0.1",
+        "HEADGATE_PORT": "tcp://10.0.0.1:8642",
         "HEADGATE_PORT_8642_TCP": "tcp://10.0.0.1:8642",
+        "HEADGATE_SIMULATION_SEED": "7",
         "PATH": "/bin",
     }
     assert load(tmp_path, environment=environment).config == Config()
