@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,10 +14,13 @@ from headgate.controller.controller import Controller, ControllerSettings
 from headgate.controller.limits import Limits
 from headgate.controller.spec import JobSpec
 from headgate.core.errors import InternalError
-from headgate.core.graph import PipelineGraph
+from headgate.core.graph import PipelineGraph, SinkSpec
 from headgate.planner import plan
 
 PARALLELISM_DEFAULT_MAX = 4
+
+# A planner option of a job: the file that its previews are appended to.
+PREVIEW_PATH = "preview_path"
 
 
 def compile_job(spec: JobSpec) -> PipelineGraph:
@@ -25,7 +29,22 @@ def compile_job(spec: JobSpec) -> PipelineGraph:
         return spec.graph
     if spec.sql is None:
         raise InternalError(f"job {spec.name} has neither SQL nor a graph")
-    return plan(spec.sql, udf_source=spec.udf_source)
+    graph = plan(spec.sql, udf_source=spec.udf_source)
+    preview_path = spec.planner_options.get(PREVIEW_PATH)
+    return graph if preview_path is None else with_preview_path(graph, preview_path)
+
+
+def with_preview_path(graph: PipelineGraph, path: str) -> PipelineGraph:
+    """Let the rows of bare SELECTs be appended to a file, for whoever shows them."""
+    return replace(
+        graph,
+        operators=tuple(
+            replace(o, spec=replace(o.spec, options={**o.spec.options, "path": path}))
+            if isinstance(o.spec, SinkSpec) and o.spec.connector == "preview"
+            else o
+            for o in graph.operators
+        ),
+    )
 
 
 def local_data_dir(state_url: str) -> Path:

@@ -49,7 +49,9 @@ class PublishedSink:
         self._folder = str(folder)
 
     def prepare(self, df: DataFrame) -> DataFrame:
-        return df.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS value")
+        return df.drop("_timestamp").selectExpr(
+            "to_json(struct(*), map('ignoreNullFields', 'false')) AS value"
+        )
 
     def stage(
         self, context: StageContext, batches: Iterator[pa.RecordBatch], writer: StageWriter

@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Annotated
 
@@ -17,7 +18,8 @@ from rich.console import Console
 
 from headgate.cli.display import RunDisplay
 from headgate.cli.plan import planned_or_exit, read_text
-from headgate.components import configured_controller, job_spec
+from headgate.cli.preview import followed, has_preview
+from headgate.components import PREVIEW_PATH, configured_controller, job_spec
 from headgate.config import load_config
 from headgate.controller.controller import Controller
 from headgate.controller.status import JobStatus
@@ -68,7 +70,7 @@ def run(
     sql = read_text(file, "SQL file")
     udf_source = read_text(udfs, "UDF file") if udfs is not None else None
     # Refuse wrong SQL here, with the text at hand, before anything is started or created.
-    planned_or_exit(sql, udf_source)
+    graph = planned_or_exit(sql, udf_source)
     config = load_config(
         path=config_file,
         environment=os.environ,
@@ -95,7 +97,11 @@ def run(
     try:
         controller.subscribe(display.show)
         controller.start(take_up=False)
-        with display.running():
+        with display.running(), ExitStack() as stack:
+            if has_preview(graph) and not as_json:
+                rows = Path(stack.enter_context(TemporaryDirectory(prefix="headgate-"))) / "rows"
+                spec = replace(spec, planner_options={PREVIEW_PATH: str(rows)})
+                stack.enter_context(followed(rows, console))
             status = run_to_end(controller, controller.attach_job(spec))
     finally:
         controller.close()

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate.connectors.base import Sink, Source
+from headgate.connectors.failures import source_error
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, RetryHint
 from headgate.core.graph import PipelineGraph
@@ -157,6 +158,9 @@ def classify(error: PySparkException) -> ErrorInfo:
     found = task_error_in(text)
     if found is not None:
         return found
+    of_source = source_error(error)
+    if of_source is not None:
+        return of_source.info()
     condition = error.getCondition() if hasattr(error, "getCondition") else None
     state = error.getSqlState() if condition else None
     summary = text.split("\n", 1)[0][:2000]

@@ -30,6 +30,8 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.scheduler.mode": "FAIR",
+        # A cut names its files: Spark need not start a job to list them.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.log.level": "ERROR",
     }
     required = {
@@ -47,6 +49,9 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
     # One thread per subtask; a task that fails because its Python worker died is simply run again.
     master = f"local[{parallelism},4]" if settings.master == "local" else settings.master
     builder = SparkSession.builder.master(master).appName(app_name)
+    if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
+        # Shuffle files go with the generation's scratch, also where Spark is killed.
+        defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
     if loopback:
         defaults["spark.driver.host"] = "127.0.0.1"
     for key, value in (defaults | settings.spark_conf | required).items():

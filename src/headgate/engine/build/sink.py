@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headgate.core.graph import TIMESTAMP_COLUMN, Operator
+from headgate.core.graph import Operator
 from headgate.engine.operators.stage import SinkSubtask
 from headgate.engine.reports import guarded
 
@@ -17,7 +17,7 @@ def build_sink(builder: Builder, operator: Operator, inputs: list[Frame]) -> Fra
 
     (source,) = inputs
     sink = builder.sinks[operator.id]
-    rows = sink.prepare(source.df.drop(TIMESTAMP_COLUMN))
+    rows = sink.prepare(source.df)
     buffers = builder.state.buffers.get(operator.id, ())
     schema, arrow_schema = builder.schema_of(f"{operator.id}/sink", rows)
     if builder.context.barrier and buffers and not source.aligned:

@@ -1,0 +1,50 @@
+"""The rows of a bare SELECT on the terminal: the worker appends them to a file, this follows it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from headgate.core.graph import PipelineGraph, SinkSpec
+
+POLL_SECONDS = 0.2
+
+
+def has_preview(graph: PipelineGraph) -> bool:
+    """Whether the pipeline shows rows instead of storing them."""
+    specs = (sink.spec for sink in graph.sinks())
+    return any(isinstance(s, SinkSpec) and s.connector == "preview" for s in specs)
+
+
+@contextmanager
+def followed(path: Path, console: Console) -> Iterator[None]:
+    """Print every line that is appended to `path` while the block runs, and at its end."""
+    over = threading.Event()
+    thread = threading.Thread(target=_follow, args=(path, console, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _follow(path: Path, console: Console, over: threading.Event) -> None:
+    shown = 0
+    while True:
+        # Asked before reading, so that what was appended until the end is still read.
+        last = over.wait(POLL_SECONDS)
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(shown)
+                data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            shown += len(whole)
+            for line in whole.decode(errors="replace").splitlines():
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if last:
+            return
