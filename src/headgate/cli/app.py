@@ -12,8 +12,11 @@ from headgate.cli.checkpoint import checkpoint, savepoint
 from headgate.cli.checkpoints import checkpoints
 from headgate.cli.config import config
 from headgate.cli.control import rescale, restart, start, stop
+from headgate.cli.diff import diff
+from headgate.cli.doctor import doctor
 from headgate.cli.failpoints import failpoints
 from headgate.cli.follow import events, logs
+from headgate.cli.fork import fork
 from headgate.cli.inspect import inspect
 from headgate.cli.jobs import jobs
 from headgate.cli.pipelines import pipelines
@@ -38,6 +41,9 @@ app.command()(plan)
 app.command()(checkpoints)
 app.command()(inspect)
 app.command()(state)
+app.command()(diff)
+app.command()(fork)
+app.command()(doctor)
 app.command()(failpoints)
 app.command()(serve)
 app.command()(config)

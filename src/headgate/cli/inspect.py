@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +31,7 @@ from headgate.core.checkpoint import CheckpointRef, RunRef, StagedFile, TableSta
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch
 from headgate.core.model import model, to_python
+from headgate.state.doctor import files_of
 from headgate.state.examine import Examiner
 from headgate.state.log import list_savepoints, read_log
 from headgate.state.records import Manifest, OperatorCheckpointMetadata
@@ -117,16 +117,6 @@ def examine(opened: OpenedJob, epoch: Epoch, *, verify: bool) -> Inspection:
         files_verified=len(references),
         bytes_verified=sum(file.bytes for file in references.values()),
     )
-
-
-def files_of(operators: Iterable[OperatorCheckpointMetadata]) -> dict[str, RunRef | StagedFile]:
-    """Return every file that the operators refer to, each once."""
-    found: dict[str, RunRef | StagedFile] = {}
-    for operator in operators:
-        for subtask in operator.subtasks:
-            found.update((run.path, run) for table in subtask.tables for run in table.runs)
-            found.update((file.path, file) for file in subtask.staged)
-    return found
 
 
 # ---- how it looks ----------------------------------------------------------------------------
