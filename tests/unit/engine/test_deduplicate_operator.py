@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.checkpoint import WATERMARK_MIN
-from headgate.engine.operators.deduplicate import DeduplicateTask
+from headgate.engine.operators.deduplicate import DeduplicateTask, passing_rows
 from tests.unit.engine.operator_life import OperatorLife, Step, key_hash, play, steps
 
 SCHEMA = pa.schema(
@@ -68,6 +69,13 @@ def test_within_a_micro_batch_the_earliest_event_is_first() -> None:
     # A row that comes later is a duplicate even if its event is earlier.
     assert life.run(table([("a", 1), ("b", 19)], start=4), 0)[0]["id"] == 5
     life.close()
+
+
+def test_of_rows_at_one_time_the_one_that_arrived_first_passes() -> None:
+    groups, times, arrival = np.array([0, 0, 0]), np.array([3, 3, 5]), np.array([9, 2, 1])
+    free = np.array([WATERMARK_MIN])
+    assert passing_rows(groups, times, arrival, free, TTL).tolist() == [1]
+    assert free.tolist() == [3 + TTL]
 
 
 def test_the_state_forgets_what_no_row_can_duplicate() -> None:
