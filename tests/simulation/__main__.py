@@ -66,8 +66,8 @@ def _run_many(seeds: range, processes: int) -> int:
     elapsed = time.perf_counter() - began
     for outcome in broken[:REPORTS_MAX]:
         print(report(outcome), end="\n\n")
-    if len(broken) > REPORTS_MAX:
-        print(f"and seeds {[outcome.seed for outcome in broken[REPORTS_MAX:]]}\n")
+    for outcome in broken[REPORTS_MAX:]:
+        print(f"seed {outcome.seed} breaks {outcome.rule}: {outcome.detail[:150]}")
     _print_counts(counts, faults)
     rate = len(seeds) / elapsed
     print(f"{len(seeds)} seeds in {elapsed:.0f} s, {rate:.1f} seeds per second")

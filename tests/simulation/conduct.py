@@ -128,6 +128,11 @@ class Conduct:
             case _:
                 pass
 
+    def event_begins(self, runner: Runner, event: Event) -> None:
+        if isinstance(event, RestartRequested):
+            # It may be stored although nobody gets to know.
+            self._world.checks.jobs[runner.job].stop_asked = False
+
     def event_handled(
         self, runner: Runner, event: Event, before: JobState, *, stored: bool
     ) -> None:
@@ -135,7 +140,7 @@ class Conduct:
         watch, after = self._world.checks.jobs[runner.job], runner.state
         if not runner.holds_lease:
             self._world.counts["steps without the lease (two controllers awake)"] += 1
-        if isinstance(event, RestartRequested) or is_terminal(after):
+        if is_terminal(after):
             watch.stop_asked = False
         elif isinstance(event, StopRequested) and stored:
             # A job that is finishing anyway has nothing to stop for.

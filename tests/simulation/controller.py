@@ -198,6 +198,7 @@ class Runner:
 
     def _handle(self, event: Event) -> None:
         self._world.trace(f"{self._controller.name}:{self.job}", event)
+        self._world.conduct.event_begins(self, event)
         driven = drive(self.state, event, self._controller.now_ms(), self._persist)
         if driven.change is not None:
             self._world.conduct.job_changed(self, driven.change)

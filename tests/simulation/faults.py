@@ -32,18 +32,18 @@ KINDS: dict[str, tuple[float, str]] = {
     "put_slow": (0.01, "write to the store"),
     "put_late": (0.008, "write to the store"),
     "publish_failed": (0.01, "file to publish"),
-    "object_corrupted": (0.04, "half second"),
+    "object_corrupted": (0.06, "half second"),
     "object_lost": (0.04, "half second"),
     "clock_jumped": (0.04, "half second"),
     "database_lost": (0.004, "half second"),
-    "stop_asked": (0.03, "half second"),
+    "stop_asked": (0.04, "half second"),
     "restart_asked": (0.03, "half second"),
-    "rescale_asked": (0.04, "half second"),
+    "rescale_asked": (0.07, "half second"),
     "checkpoint_asked": (0.03, "half second"),
     "savepoint_asked": (0.04, "half second"),
 }
 
-# These are needed for a fault to matter more than they are faults themselves.
+# By how much a seed multiplies the chance of a kind; 0 leaves it out.
 _INTENSITIES = (0.0, 0.5, 1.0, 1.0, 2.5)
 
 

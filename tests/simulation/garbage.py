@@ -45,9 +45,12 @@ class Plain:
 
 
 def check_garbage(world: World, job: JobId) -> None:
-    """Clean up once more and look at what is left. With damage about, more may be kept."""
+    """Clean up once more and look at what is left.
+
+    Around damage more is kept, and what was brought back from a copy may lack its data.
+    """
     watch, now_ms = world.checks.jobs[job], world.scheduler.now_ms
-    if world.bucket.damaged.get(job) or not watch.newest:
+    if any(damaged == job for damaged, _ in world.bucket.damaged_ms) or not watch.newest:
         return
     keep_last = watch.workload.spec.limits.retained_checkpoints
     run_cleanup(
@@ -57,9 +60,12 @@ def check_garbage(world: World, job: JobId) -> None:
         live_generation=Generation(max(watch.claimed_ms)),
         now_ms=now_ms,
     )
+    folder = world.bucket.folder(job)
     kept = _kept_files(watch, keep_last)
-    for path in sorted(world.bucket.folder(job)):
-        if path not in kept and not _is_for_people(watch, path):
+    # The newest marker speaks for all before it.
+    kept.add(max((path for path in folder if path.startswith(layout.COMMITTED)), default=""))
+    for path in sorted(folder):
+        if path not in kept and not _may_be_needed(watch, path):
             raise Violation("garbage_left", f"{job}: nobody can reach {path}")
 
 
@@ -79,10 +85,23 @@ def _kept_files(watch: JobWatch, keep_last: int) -> set[str]:
     return kept
 
 
-def _is_for_people(watch: JobWatch, path: str) -> bool:
-    """Records of generations tell where files come from; later generations may still write."""
+def _may_be_needed(watch: JobWatch, path: str) -> bool:
+    """The generation of the newest record, and later ones, may still record what they wrote.
+
+    Records of generations tell people where files come from.
+    """
     generation = layout.generation_of(path)
     if generation is None:
         return False
-    newest = watch.canonical[watch.newest].generation
-    return path == layout.generation_record(generation) or generation > newest
+    newest = watch.canonical[watch.newest]
+    if path == layout.generation_record(generation) or generation > newest.generation:
+        return True
+    return generation == newest.generation and (_epoch_in(path) or 0) > newest.epoch
+
+
+def _epoch_in(path: str) -> int | None:
+    checkpoint, run = layout.checkpoint_of(path), layout.run_of(path)
+    staged = layout.staged_of(path)
+    if checkpoint is not None:
+        return checkpoint[1]
+    return run[3] if run is not None else None if staged is None else staged[2]

@@ -336,6 +336,27 @@ def pending_output_forgotten() -> list[Patch]:
     return [(backend._Preparation, "_pending_commits", lambda self: ())]
 
 
+@mutant("output can be published only where the state of its epoch can be read, too")
+def output_needs_state() -> list[Patch]:
+    real = examine.Examiner.output
+
+    def output(self: Any, epoch: Any) -> Any:
+        self.metadata(self.manifest(epoch))
+        return real(self, epoch)
+
+    return [(examine.Examiner, "output", output)]
+
+
+@mutant("a job that ignores its state forgets the output that it has not published yet")
+def fresh_start_forgets_output() -> list[Patch]:
+    real = backend.StateBackend.prepare_fresh_start
+
+    def prepare_fresh_start(self: Any, **rest: Any) -> Any:
+        return replace(real(self, **rest), pending_commits=())
+
+    return [(backend.StateBackend, "prepare_fresh_start", prepare_fresh_start)]
+
+
 @mutant("after a damaged checkpoint the one before it is used, and nothing is rebuilt")
 def fallback_without_rebuild() -> list[Patch]:
     real = backend._Preparation._rebuild
