@@ -18,17 +18,14 @@ from headgate.cli.render import (
     standard_console,
 )
 from headgate.core.model import JsonValue, to_python
-from headgate.state.diff import (
+from headgate.state.changes import (
     CheckpointDiff,
     KeyChanges,
     OperatorDiff,
     RowChanges,
-    Side,
     TableDiff,
-    compare,
 )
 from headgate.state.examine import Examiner
-from headgate.state.logical import StateReader
 
 VALUE_LENGTH_MAX = 120
 
@@ -48,6 +45,9 @@ def diff(
     Per operator: positions, watermarks, runs added and removed, and for every table how many keys
     or rows were added, changed and removed (reads both states, unless --quick).
     """
+    from headgate.state.diff import Side, compare
+    from headgate.state.logical import StateReader
+
     opened = open_job(state_dir, job)
     examiner = Examiner(opened.store, opened.job)
     sides = []
