@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headgate.core.errors import HeadgateError, SqlError
+from headgate.core.errors import HeadgateError, SqlError, UserError
 from headgate.state.logical import SUBTASK, LogicalTable, StateReader
 from headgate.state.tables.rows import HASH, TIME
 
@@ -85,7 +85,13 @@ def run_query(
     rows_max: int | None = None,
 ) -> pl.DataFrame:
     """Return the answer. Raises `SqlError` where Polars refuses the text."""
-    import polars as pl
+    try:
+        import polars as pl
+    except ModuleNotFoundError as error:
+        raise UserError(
+            "SQL over the state needs Polars: pip install 'headgate[inspect]'",
+            code="polars_missing",
+        ) from error
 
     sources = [_Source(reader, named, hidden) for named in tables]
     context = pl.SQLContext(
