@@ -14,7 +14,13 @@ from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from headgate.core.errors import ExternalError, HeadgateError, SqlError, UserError
+from headgate.core.errors import (
+    CheckpointInvalid,
+    ExternalError,
+    HeadgateError,
+    SqlError,
+    UserError,
+)
 
 log = logging.getLogger("headgate.server")
 
@@ -34,10 +40,10 @@ _STATUS_BY_CODE = {
     "pipeline_exists": 409,
     "pipeline_in_use": 409,
     "savepoint_exists": 409,
+    "savepoint_failed": 409,
     "too_large": 413,
     "too_many": 503,
     "timeout": 504,
-    "fork_unavailable": 501,
 }
 
 
@@ -85,7 +91,9 @@ def problem(status: int, code: str, detail: str, **more: Any) -> Problem:
 def problem_of(error: HeadgateError) -> Problem:
     """Describe one of our own errors."""
     fallback = 422 if isinstance(error, UserError) else 503
-    if not isinstance(error, UserError | ExternalError):
+    if isinstance(error, CheckpointInvalid):
+        fallback = 409
+    elif not isinstance(error, UserError | ExternalError):
         fallback = 500
     status = _STATUS_BY_CODE.get(error.code, fallback)
     where = f" (operator {error.operator})" if error.operator else ""

@@ -96,13 +96,12 @@ class NewSavepoint(Request):
     name: Name
 
 
-class ForkJob(Request):
-    """A new job from an old checkpoint."""
+class ForkJob(NewJob):
+    """A new job from an old checkpoint. Give it sinks of its own: their targets begin anew."""
 
     epoch: Annotated[int, Field(ge=1, le=2**53)] | None = Field(
         None, description="Default: the newest."
     )
-    id: Name | None = None
 
 
 class NewPreview(PipelineText):

@@ -14,16 +14,18 @@ from typing import Any
 
 from headgate.components import job_spec
 from headgate.config import Config, JobConfig
+from headgate.controller.assembling import check_spec
 from headgate.controller.clock import SteadyClock
 from headgate.controller.controller import Controller
+from headgate.controller.identity import new_job_id
 from headgate.controller.notes import SavepointNote
 from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
 from headgate.controller.spec import JobSpec
 from headgate.controller.status import JobStatus
 from headgate.core.durations import parse_duration_ms
-from headgate.core.errors import SqlError, UserError
+from headgate.core.errors import ObjectNotFound, SqlError, UserError
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import JobId
+from headgate.core.ids import Epoch, JobId
 from headgate.core.model import to_python
 from headgate.core.ports import Clock, ObjectStore
 from headgate.planner import plan
@@ -34,6 +36,7 @@ from headgate.server.event_log import EventLog
 from headgate.server.previews import Previews, is_preview
 from headgate.server.problems import RefusedSql, problem_of
 from headgate.server.schemas import (
+    ForkJob,
     GraphView,
     JobDetail,
     JobSettings,
@@ -47,6 +50,9 @@ from headgate.server.schemas import (
     Validation,
 )
 from headgate.server.telemetry import Telemetry
+from headgate.state import layout
+from headgate.state.fork import fork_checkpoint
+from headgate.state.log import list_savepoints, read_log
 from headgate.state.stores import job_store, open_store
 
 log = logging.getLogger("headgate.server")
@@ -230,14 +236,39 @@ class Service:
 
     def start_job(self, wanted: NewJob) -> JobId:
         """Create a job of a stored or a given text, and start it."""
+        spec = self._spec(wanted)
+        return self.controller.create_job(spec, None if wanted.id is None else JobId(wanted.id))
+
+    def fork_job(self, job: JobId, wanted: ForkJob) -> JobId:
+        """Copy a checkpoint into a new job's folder, and start that job."""
+        spec = self._spec(wanted)
+        check_spec(spec)
+        source = self.open_store(job)
+        epoch = read_log(source).newest if wanted.epoch is None else Epoch(wanted.epoch)
+        kept = {
+            *read_log(source).epochs,
+            *(s.checkpoint.epoch for s in list_savepoints(source, job)),
+        }
+        if epoch not in kept:
+            raise UserError(
+                f"job {job} has no checkpoint of epoch {wanted.epoch or 'any'}",
+                code="no_such_checkpoint",
+            )
+        new_job = new_job_id(spec.name) if wanted.id is None else JobId(wanted.id)
+        if any(status.job == new_job for status in self.controller.job_statuses()):
+            raise UserError(f"there is already a job {new_job}", code="job_exists")
+        target = job_store(open_store(spec.state_url), new_job)
+        fork_checkpoint(source, job, epoch, target, new_job, now_ms=self.clock.now_ms())
+        return self.controller.create_job(spec, new_job)
+
+    def _spec(self, wanted: NewJob) -> JobSpec:
         if wanted.sql is None:
             text = self.stored_text(wanted.pipeline)
         else:
             text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source)
         self.compile(text)
         config = self.config.model_copy(update={"job": _with(self.config.job, wanted)})
-        spec = job_spec(config, name=wanted.pipeline, sql=text.sql, udf_source=text.udf_source)
-        return self.controller.create_job(spec, None if wanted.id is None else JobId(wanted.id))
+        return job_spec(config, name=wanted.pipeline, sql=text.sql, udf_source=text.udf_source)
 
     def restart_job(self, job: JobId, wanted: RestartJob) -> None:
         """Start a job again, perhaps with other settings or the pipeline's newest text."""
@@ -268,6 +299,11 @@ class Service:
     def savepoint(self, job: JobId, name: str, wait_seconds: float) -> SavepointAnswer:
         """Ask for a savepoint, and wait a while for it."""
         self.need_running(job, "savepoint")
+        if _exists(self.open_store(job), layout.savepoint(name)):
+            raise UserError(
+                f"there is already a savepoint '{name}': choose another name",
+                code="savepoint_exists",
+            )
         answers: queue.SimpleQueue[SavepointNote] = queue.SimpleQueue()
 
         def listen(notice: Notice) -> None:
@@ -288,13 +324,20 @@ class Service:
         finally:
             unsubscribe()
         if note.failure is not None:
-            taken = "already a savepoint" in note.failure
-            raise UserError(note.failure, code="savepoint_exists" if taken else "savepoint_failed")
+            raise UserError(note.failure, code="savepoint_failed")
         return SavepointAnswer(name=name, pending=False, epoch=note.epoch)
 
     def open_store(self, job: JobId) -> ObjectStore:
         """Open the job's folder in the state store, for looking."""
         return job_store(open_store(self.controller.job_spec(job).state_url), job)
+
+
+def _exists(store: ObjectStore, path: str) -> bool:
+    try:
+        store.head(path)
+    except ObjectNotFound:
+        return False
+    return True
 
 
 def graph_view(graph: PipelineGraph) -> GraphView:
