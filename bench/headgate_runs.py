@@ -7,6 +7,7 @@ system runs: real controller, worker process, timers, batches that grow (`whole_
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,11 @@ def rows_per_batch(task: Task) -> int:
         return task.files_per_batch * sum(1 for _ in lines)
 
 
-def run_in_lockstep(task: Task, engine_type: type[TimedEngine] = TimedEngine) -> RunResult:
+def run_in_lockstep(
+    task: Task,
+    engine_type: type[TimedEngine] = TimedEngine,
+    spark_conf: Mapping[str, str] | None = None,
+) -> RunResult:
     graph = plan(sql(task))
     state = task.work / "state"
     settings = RunSettings(
@@ -54,6 +59,7 @@ def run_in_lockstep(task: Task, engine_type: type[TimedEngine] = TimedEngine) ->
         spark_conf={
             "spark.driver.memory": DRIVER_MEMORY,
             "spark.sql.warehouse.dir": str(task.work / "warehouse"),
+            **(spark_conf or {}),
         },
     )
     (task.work / "scratch").mkdir()

@@ -18,10 +18,11 @@ def load_average() -> float:
     return os.getloadavg()[0]
 
 
-def tree_cpu_seconds() -> float:
-    """Return the processor time of this process and everything below it, ended children included.
+def tree_cpu() -> dict[int, float]:
+    """Return the processor seconds of this process and each one below it, by process id.
 
-    Unlike the clock it hardly depends on what else the machine is doing.
+    Unlike the clock they hardly depend on what else the machine is doing. The time of children
+    that have ended counts as their parent's.
     """
     times: dict[int, float] = {}
     parents: dict[int, int] = {}
@@ -35,14 +36,20 @@ def tree_cpu_seconds() -> float:
         # The name in parentheses may hold anything; what follows it is plain.
         fields = text.rpartition(")")[2].split()
         parents[int(entry.name)] = int(fields[1])
-        times[int(entry.name)] = sum(int(field) for field in fields[11:15])
+        ticks = sum(int(field) for field in fields[11:15])
+        times[int(entry.name)] = ticks / os.sysconf("SC_CLK_TCK")
     tree = {os.getpid()}
     added = True
     while added:
         below = {pid for pid, parent in parents.items() if parent in tree}
         added = not below <= tree
         tree |= below
-    return sum(times.get(pid, 0.0) for pid in tree) / os.sysconf("SC_CLK_TCK")
+    return {pid: times[pid] for pid in tree if pid in times}
+
+
+def tree_cpu_seconds() -> float:
+    """Return the processor seconds of this process and everything below it."""
+    return sum(tree_cpu().values())
 
 
 class CpuSampler:

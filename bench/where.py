@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench import data, headgate_runs, lockstep
+from bench import data, headgate_runs, lockstep, machine
 from bench.child import QUERIES, Task
 from bench.results import WARMING_BATCHES
 from headgate.engine.context import BatchRequest, PipelineState
@@ -25,6 +25,21 @@ from headgate.engine.microbatch import BatchResult
 PROFILE = cProfile.Profile()
 COMMANDS: Counter[str] = Counter()
 PHASES: dict[str, list[float]] = {}
+CPU: list[dict[str, float]] = []
+
+
+def cpu_by_process() -> dict[str, float]:
+    """Return the processor seconds of the driver, of the JVM and of Spark's Python workers."""
+    found = {"driver": 0.0, "JVM": 0.0, "Python workers": 0.0}
+    for pid, seconds in machine.tree_cpu().items():
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # it ended while we looked
+            continue
+        workers = b"pyspark.daemon" in command
+        name = "Python workers" if workers else "JVM" if b"java" in command[:80] else "driver"
+        found[name] += seconds
+    return found
 
 
 class ProfiledEngine(lockstep.TimedEngine):
@@ -35,6 +50,7 @@ class ProfiledEngine(lockstep.TimedEngine):
             COMMANDS.clear()
             PHASES.clear()
             return super().run(request, state)
+        CPU.append(cpu_by_process())
         PROFILE.enable()
         try:
             return super().run(request, state)
@@ -86,6 +102,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="rows per micro-batch")
     parser.add_argument("--batches", type=int, default=23)
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--set", nargs="*", default=[], help="Spark settings, key=value")
+    parser.add_argument("--jfr", help="also record the JVM into this file (see `jfr print`)")
     parser.add_argument("--data-dir", type=Path, default=data.DEFAULT_FOLDER)
     arguments = parser.parse_args()
     bids = data.bids(
@@ -109,7 +127,11 @@ def main() -> None:
     )
     count_commands()
     note_phases()
-    result = headgate_runs.run_in_lockstep(task, engine_type=ProfiledEngine)
+    recording = f"-XX:StartFlightRecording:filename={arguments.jfr},settings=profile"
+    conf = dict(pair.split("=", 1) for pair in arguments.set)
+    if arguments.jfr:
+        conf["spark.driver.extraJavaOptions"] = recording
+    result = headgate_runs.run_in_lockstep(task, ProfiledEngine, conf)
     measured = [b for b in result.batches[WARMING_BATCHES:] if b.rows]
     print(f"{result.checked}; {len(measured)} micro-batches measured")
     print(f"p50 {statistics.median(b.milliseconds for b in measured):.0f} ms, of which")
@@ -118,6 +140,10 @@ def main() -> None:
         print(f"  {name:28} {median:8.1f}")
     for name, times in PHASES.items():
         print(f"  {name:28} {statistics.median(times):8.1f}")
+    print("processor milliseconds per micro-batch")
+    for name in CPU[0]:
+        spent = (CPU[-1][name] - CPU[0][name]) / (len(CPU) - 1) * 1000
+        print(f"  {name:28} {spent:8.1f}")
     print(f"{sum(COMMANDS.values()) / len(measured):.0f} messages to the JVM per micro-batch")
     for name, count in COMMANDS.most_common(25):
         print(f"  {name:28} {count / len(measured):8.1f}")
