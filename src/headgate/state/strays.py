@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headgate.core.checkpoint import CheckpointRef
+from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Generation, JobId
 from headgate.core.ports import ObjectInfo, ObjectStore
 from headgate.state import layout
@@ -63,7 +64,11 @@ def remove_garbage(store: ObjectStore, job: JobId, *, now_ms: int) -> CleanupRep
 
     Safe beside a running job: see `retention.py`.
     """
-    live = highest_claimed(store, job)
+    try:
+        live = highest_claimed(store, job)
+    except CheckpointInvalid:
+        # The fence is that of another job or a later version: nothing here is ours to delete.
+        return CleanupReport(fenced=True)
     if live is None:
         return CleanupReport()
     return run_cleanup(store, job, keep_last=KEEP_ALL, live_generation=live, now_ms=now_ms)
