@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from headgate.core.messages import RunSettings
 from headgate.engine.session import start_session
+
+# The machines are shared: how long an example takes says nothing about the code.
+settings.register_profile("headgate", deadline=None)
+settings.load_profile("headgate")
 
 
 @pytest.fixture(scope="session")

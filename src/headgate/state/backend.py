@@ -53,6 +53,9 @@ from headgate.state.log import (
 )
 from headgate.state.records import Manifest, OperatorCheckpointMetadata
 
+# So often the log may move on while a load is being prepared.
+_PREPARE_TRIES = 5
+
 
 class UnrecoverableEpoch(InternalError):
     """An epoch that counts, but can be neither restored, rebuilt nor published."""
@@ -150,12 +153,22 @@ class StateBackend:
         Raises `UserError` where the graph would lose state, `UnrecoverableEpoch` where output
         would be lost or repeated, `CheckpointInvalid` where `at_epoch` cannot be restored.
         """
-        preparation = _Preparation(
-            examiner=Examiner(self._store, self._job, verify_checksums=verify_checksums),
-            log=read_log(self._store),
-            allow_skip_published=allow_skip_published,
-        )
-        prepared = preparation.run(parallelism, graph, allow_drop_state, at_epoch)
+        log = read_log(self._store)
+        for tries_left in reversed(range(_PREPARE_TRIES)):
+            preparation = _Preparation(
+                examiner=Examiner(self._store, self._job, verify_checksums=verify_checksums),
+                log=log,
+                allow_skip_published=allow_skip_published,
+            )
+            try:
+                prepared = preparation.run(parallelism, graph, allow_drop_state, at_epoch)
+                break
+            except UnrecoverableEpoch:
+                # A controller that was replaced and does not know it yet may have recorded, and
+                # its retention deleted what we were reading: then nothing is lost, look again.
+                before, log = log, read_log(self._store)
+                if log == before or not tries_left:
+                    raise
         failpoint("recovery.after_prepare")
         return prepared
 
