@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -24,7 +26,24 @@ def serve(config: Config, *, ready: Callable[[str], None] = lambda url: None) ->
     # Bound before anything is started: a service that nobody can reach must not take jobs up.
     listening = bind(config.server.host, config.server.port)
     server = HeadgateServer(build_service(config), lambda: ready(url_of(listening)))
-    server.run(sockets=[listening])
+    with _quiet_end():
+        server.run(sockets=[listening])
+
+
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    """Let a signal end the service in good order.
+
+    The server raises the signals it caught once more when it is done, for whoever was there before
+    it: without this the process would still die of them.
+    """
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, frame: None) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def build_service(config: Config) -> Service:

@@ -1,0 +1,172 @@
+"""`headgate serve` as a real process: killed, stopped, started again; once with real Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.processes import command_of, descendants
+from tests.unit.server.serving import WORKER, is_exact, published, sql
+
+PATIENCE_SECONDS = 240.0
+
+SPARK_SQL = """
+CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
+WITH (connector = 'impulse', type = 'source', message_count = '5000', event_rate = '1000');
+CREATE TABLE evens (counter BIGINT)
+WITH (connector = 'single_file', path = '{out}', format = 'json', type = 'sink');
+INSERT INTO evens SELECT counter FROM numbers WHERE counter % 2 = 0;
+"""
+
+
+class ServiceProcess:
+    """One life of a service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "headgate", "serve", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=(folder / "service.log").open("ab"),
+            text=True,
+            cwd=folder,
+            env={**os.environ, "HEADGATE_FAILPOINTS": ""},
+        )
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        assert said, (folder / "service.log").read_text()
+        self.client = httpx.Client(base_url=json.loads(said)["url"], timeout=60)
+
+    def get(self, path: str) -> Any:
+        answer = self.client.get(f"/api/v1{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def start(self, pipeline: str, text: str) -> str:
+        answer = self.client.post("/api/v1/jobs", json={"pipeline": pipeline, "sql": text})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["job"])
+
+    def wait(self, job: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            view: dict[str, Any] = self.get(f"/jobs/{job}")
+            if condition(view):
+                return view
+            assert time.monotonic() < deadline, view
+            time.sleep(0.1)
+
+    def workers(self, program: str) -> list[int]:
+        """Return the processes below the service that run a program."""
+        return [pid for pid in descendants(self.process.pid) if program in command_of(pid)]
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=60)
+        self.client.close()
+        return code
+
+
+@contextlib.contextmanager
+def service(folder: Path) -> Iterator[ServiceProcess]:
+    running = ServiceProcess(folder)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with settings: workers that need no Spark, checkpoints in quick succession."""
+    command = json.dumps([sys.executable, str(WORKER)])
+    (tmp_path / "headgate.toml").write_text(
+        f"state_url = 'state'\n[server]\nport = 0\n[controller]\nworker_command = {command}\n"
+        "[job]\nparallelism = 2\ncheckpoint_interval = '100ms'\nheartbeat_interval = '100ms'\n"
+    )
+    return tmp_path
+
+
+def test_killed_service_takes_all_its_jobs_up_again(folder: Path) -> None:
+    outputs = {name: folder / name for name in ("endless_one", "endless_two")}
+    jobs: dict[str, str] = {}
+    with service(folder) as first:
+        for name, output in outputs.items():
+            output.mkdir()
+            jobs[name] = first.start(name, sql(output, name))
+        for job in jobs.values():
+            first.wait(job, lambda view: view["committed_epoch"] >= 2)
+        workers = first.workers(str(WORKER))
+        assert len(workers) == 2
+        first.end(signal.SIGKILL)
+    assert gone(workers)
+    with service(folder) as second:
+        for job in jobs.values():
+            view = second.wait(job, lambda v: v["generation"] == 2 and v["state"] == "running")
+            epoch = view["committed_epoch"]
+            second.wait(job, lambda v, e=epoch: v["committed_epoch"] > e + 1)
+            assert second.client.post(f"/api/v1/jobs/{job}/stop").status_code == 202
+            assert second.wait(job, lambda v: v["terminal"])["state"] == "stopped"
+    for output in outputs.values():
+        assert published(output)
+        assert is_exact(published(output))
+
+
+def test_terminated_service_ends_its_streams_and_workers_and_resumes(folder: Path) -> None:
+    (folder / "one").mkdir()
+    with service(folder) as first:
+        job = first.start("endless", sql(folder / "one", "endless"))
+        first.wait(job, lambda view: view["committed_epoch"] >= 1)
+        workers = first.workers(str(WORKER))
+        with first.client.stream("GET", "/api/v1/events") as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("retry")
+            assert first.end(signal.SIGTERM) == 0
+    assert gone(workers)
+    with service(folder) as second:
+        second.wait(job, lambda view: view["generation"] == 2 and view["state"] == "running")
+        assert second.client.post(f"/api/v1/jobs/{job}/stop").status_code == 202
+        second.wait(job, lambda view: view["terminal"])
+    assert is_exact(published(folder / "one"))
+
+
+def test_sql_runs_on_spark_behind_the_service(tmp_path: Path) -> None:
+    (tmp_path / "headgate.toml").write_text(
+        "state_url = 'state'\n[server]\nport = 0\n[job]\nparallelism = 2\n"
+        "checkpoint_interval = '500ms'\n"
+    )
+    output = tmp_path / "evens.json"
+    with service(tmp_path) as running:
+        job = running.start("evens", SPARK_SQL.format(out=output))
+        view = running.wait(job, lambda v: v["committed_epoch"] >= 1 or v["terminal"])
+        (worker,) = running.workers("headgate.engine.worker")
+        os.kill(worker, signal.SIGKILL)
+        view = running.wait(job, lambda v: v["terminal"])
+        assert view["state"] == "finished", view
+        assert view["recoveries"] == 1
+        (recovery,) = running.get(f"/jobs/{job}/recoveries")
+        assert recovery["complete"]
+        assert len(recovery["phases"]) == 5
+    rows = [json.loads(line)["counter"] for line in output.read_text().splitlines()]
+    assert sorted(rows) == list(range(0, 5000, 2))
+
+
+def gone(processes: list[int]) -> bool:
+    """Whether all have ended, after a while."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(Path(f"/proc/{pid}").exists() for pid in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
