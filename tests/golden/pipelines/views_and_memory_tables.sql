@@ -1,0 +1,15 @@
+CREATE TABLE orders (
+  id BIGINT, shop TEXT, item TEXT, amount BIGINT, price DOUBLE, at TIMESTAMP, tags TEXT[],
+  WATERMARK FOR at AS at - INTERVAL '3 seconds'
+) WITH (connector = 'single_file', path = '$input_dir/orders.json', format = 'json', type = 'source');
+
+CREATE TABLE output WITH (
+  connector = 'single_file', path = '$output_path', format = 'json', type = 'sink'
+);
+CREATE VIEW large AS SELECT shop, amount FROM orders WHERE amount > 150;
+CREATE TABLE kept (shop TEXT, amount BIGINT);
+INSERT INTO kept SELECT shop, amount FROM large WHERE shop IS NOT NULL;
+
+INSERT INTO output
+SELECT shop, window.start AS started, total FROM (
+  SELECT shop, tumble(interval '10 seconds') AS window, sum(amount) AS total FROM kept GROUP BY 1, 2);
