@@ -73,11 +73,11 @@ class AccessGuard:
                 return None
             return problem(401, "unauthorized", "send the token: Authorization: Bearer TOKEN")
         host = headers.get("host", "")
-        name = urlsplit(f"//{host}").hostname or ""
+        name = _host_name(f"//{host}")
         if not is_loopback(name) and name.lower() not in self._hosts:
             return problem(403, "host_refused", f"this service does not answer for '{name}'")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             return problem(403, "origin_refused", "pages of other sites may not use this service")
         return None
 
@@ -113,6 +113,14 @@ class BodyLimit:
 
     def _detail(self) -> str:
         return f"a request may have at most {self._bytes_max} bytes"
+
+
+def _host_name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        # Not an address at all, such as an unclosed bracket.
+        return ""
 
 
 async def _drain(receive: Receive) -> None:

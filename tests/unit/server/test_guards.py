@@ -87,6 +87,11 @@ def test_foreign_host_name_is_refused_without_a_token(url: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (403, "host_refused")
 
 
+def test_host_that_is_no_address_is_refused() -> None:
+    answer = ask(headers={"Host": "[::1"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "host_refused")
+
+
 @pytest.mark.parametrize("url", ["http://localhost:1", "http://[::1]:1", "http://gate.internal"])
 def test_own_host_names_are_answered(url: str) -> None:
     assert ask(url=url).status_code == 200
