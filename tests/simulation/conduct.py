@@ -51,6 +51,8 @@ class Flight:
     until_ms: int = 0
     cleanups: int = 0
     savepoints: int = 0
+    # A savepoint belongs to the checkpoint it names and is given up with it.
+    savepoint_until_ms: int = 0
 
 
 class Conduct:
@@ -74,7 +76,7 @@ class Conduct:
                 if not same and generation == flight.generation and not flight.over:
                     raise Violation("two_in_flight", f"epochs {flight.epoch} and {epoch}")
                 now_ms = runner.controller.now_ms()
-                if flight.savepoints and now_ms < flight.until_ms:
+                if flight.savepoints and now_ms < flight.savepoint_until_ms:
                     raise Violation("two_in_flight", f"epoch {epoch} while a savepoint is written")
                 flight.generation, flight.epoch, flight.over = generation, epoch, False
                 limits = self._world.checks.jobs[runner.job].workload.spec.limits
@@ -88,6 +90,7 @@ class Conduct:
                 self._world.counts["cleanups"] += 1
             case WriteSavepoint():
                 flight.savepoints += 1
+                flight.savepoint_until_ms = flight.until_ms
             case _:
                 pass
 

@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--folder", type=Path, default=Path(".demo"))
     arguments = parser.parse_args()
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     root: Path = arguments.folder.absolute()
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)

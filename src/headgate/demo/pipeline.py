@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-EVENTS = 3_000_000
+EVENTS = 2_000_000
 START_TIME = "2024-01-01T00:00:00Z"
 
 SQL = """

@@ -62,7 +62,7 @@ def test_cuts_cover_every_row_once(
 ) -> None:
     position, now_ms, covered = RatePosition(counter=0), 0, 0
     for turn in range(10_000):
-        size, step = sizes[turn % len(sizes)], steps[turn % len(steps)] + 1
+        size, step = sizes[turn % len(sizes)], steps[turn % len(steps)] + 101
         cut = plan_rate_cut(position, rows_max=size, now_ms=now_ms, event_rate=rate, limit=limit)
         end = RatePosition.parse(cut.end)
         assert 0 <= end.counter - position.counter == cut.rows <= size
