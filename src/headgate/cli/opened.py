@@ -67,8 +67,13 @@ def open_job(state_dir: str | None, job: str | None) -> OpenedJob:
     # What follows may be a secret.
     where = url.partition("?")[0]
     if job is not None:
-        for candidate in dict.fromkeys((JobId(job), job_id_for(job))):
-            folder = job_store(store, candidate)
+        # A pipeline may have any name; its job has one that is fit for a folder.
+        for candidate in dict.fromkeys((job_id_for(job), JobId(job))):
+            try:
+                folder = job_store(store, candidate)
+            except UserError:
+                # No folder can be called so.
+                continue
             if _is_job(folder):
                 return OpenedJob(folder, candidate)
         raise UserError(f"there is no job '{job}' in {where}", code="no_such_job")
