@@ -36,7 +36,7 @@ def cpu_by_process() -> dict[str, float]:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:  # it ended while we looked
             continue
-        workers = b"pyspark.daemon" in command
+        workers = b".daemon" in command and b"java" not in command[:80]
         name = "Python workers" if workers else "JVM" if b"java" in command[:80] else "driver"
         found[name] += seconds
     return found
