@@ -51,7 +51,8 @@ were taken in one run on one machine. The load average (the column "load") says 
   cluster of two slots, incremental RocksDB, checkpoints every 5 s, JSON input.
 - **Small micro-batches**: 10,000 rows each, two subtasks, 50 of them after warming up; the time of
   one includes its checkpoint for both systems.
-- **Growth (W5)**: the state is filled up to each size, then ten epochs change 100,000 keys each.
+- **Growth (W5)**: the state is filled up to each size, then ten epochs change 100,000 keys each;
+  at the first size twenty more come before them, so that the JVM is warm when measuring begins.
 - **A checkpoint** of Headgate counts everything: runs, staged output, metadata, records, marker;
   its time is the longest snapshot of a subtask plus the time from the cut until it is committed.
   For Structured Streaming it is the checkpoint folder in the end, per micro-batch.

@@ -19,7 +19,6 @@ FILES_PER_BATCH = 5
 SMALL_ROWS = 10_000
 SMALL_BATCHES = 53  # three to warm up, fifty to measure
 CHANGED_KEYS = 100_000
-GROWTH_EPOCHS = 10
 GROWTH_FILL = 500_000
 
 
@@ -128,7 +127,6 @@ class Sets:
             self._root,
             sizes=scale.growth_sizes,
             changed=scale.changed_keys,
-            epochs=GROWTH_EPOCHS,
             fill=scale.growth_fill,
         )
 

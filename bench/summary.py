@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.data import GROWTH_EPOCHS
 from bench.results import WARMING_BATCHES, Batch, Checkpoint, RunResult
 
 HEADGATE = "Headgate"
@@ -192,7 +193,9 @@ def growth(results: Sequence[RunResult]) -> list[GrowthRow]:
                 continue
             own = result.checkpoints[number] if number < len(result.checkpoints) else None
             groups.setdefault(filled, []).append((batch, own))
-        rows += [_growth_row(result, keys, group) for keys, group in groups.items()]
+        rows += [
+            _growth_row(result, keys, group[-GROWTH_EPOCHS:]) for keys, group in groups.items()
+        ]
     return rows
 
 
