@@ -234,6 +234,8 @@ class WorkerLoop:
         if has_input or due or (barrier is not None and self._has_unflushed()):
             self._run_batch(cut, barrier=barrier, suppress_output=False)
         elif barrier is not None:
+            # Nothing is open up to the watermark; barriers without a pause may not hide that.
+            self._emitted = max(self._emitted, cut.watermark)
             self._acknowledge(barrier, {})
         else:
             self._emitted = max(self._emitted, cut.watermark)
