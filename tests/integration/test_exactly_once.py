@@ -180,13 +180,16 @@ def test_everything_killed_inside_a_checkpoint(
 
 
 def test_resumed_at_another_parallelism(parquet_job: Slice, expected: set[tuple[Any, ...]]) -> None:
-    first = parquet_job.start(parallelism=1)
-    first.wait_for("CheckpointNote", 2)
+    # Small micro-batches, so that both runs are interrupted long before the end of the data.
+    small = ("--max-batch-rows", "2000")
+    first = parquet_job.start(parallelism=1, extra=small)
+    first.wait_for("CheckpointNote")
     first.kill()
-    second = parquet_job.start(parallelism=3)
-    second.wait_for("CheckpointNote", 2)
+    second = parquet_job.start(parallelism=3, extra=small)
+    second.wait_for("CheckpointNote")
     second.interrupt()
     assert second.finish() == 0, second.story()
-    assert second.states()[-1] == "stopped"
+    # A machine that stalls between the two lines above may let it come to its end.
+    assert second.states()[-1] in ("stopped", "finished")
     parquet_job.finish(parallelism=2)
     assert_exact(parquet_job, expected)
