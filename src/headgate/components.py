@@ -77,6 +77,7 @@ def configured_controller(
         data_dir=str(data_dir),
         slots=wanted.slots,
         lease_ttl_ms=wanted.lease_ttl,
+        warm_spares=wanted.warm_spares,
         worker_command=wanted.worker_command or (sys.executable, "-m", "headgate.engine.worker"),
         worker_environment=environment or {},
     )

@@ -108,6 +108,9 @@ class ControllerConfig(Section):
     lease_ttl: PositiveDuration = Field(
         15_000, description="After so long another controller may take over a vanished one's jobs."
     )
+    warm_spares: int = Field(
+        0, ge=0, le=100, description="Workers kept ready to take over a job whose worker died."
+    )
     worker_command: tuple[str, ...] | None = Field(
         None, min_length=1, description="What starts a worker; default: this Python."
     )

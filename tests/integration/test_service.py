@@ -162,6 +162,40 @@ def test_sql_runs_on_spark_behind_the_service(tmp_path: Path) -> None:
     assert sorted(rows) == list(range(0, 5000, 2))
 
 
+def test_warm_spare_takes_over_on_spark_with_exact_output(tmp_path: Path) -> None:
+    (tmp_path / "headgate.toml").write_text(
+        "state_url = 'state'\n[server]\nport = 0\n[controller]\nwarm_spares = 1\n"
+        "[job]\nparallelism = 2\ncheckpoint_interval = '500ms'\n"
+    )
+    output = tmp_path / "evens.json"
+    text = SPARK_SQL.format(out=output).replace("'5000'", "'1000000'")
+    spare_logs = tmp_path / "state" / ".local" / "logs" / "_spares"
+    with service(tmp_path) as running:
+        job = running.start("evens", text)
+        running.wait(job, lambda v: v["committed_epoch"] >= 1 and is_warm(spare_logs))
+        (worker,) = [
+            pid for pid in running.workers("headgate.engine.worker") if "--job" in command_of(pid)
+        ]
+        (spare,) = [
+            pid for pid in running.workers("headgate.engine.worker") if "--spare" in command_of(pid)
+        ]
+        os.kill(worker, signal.SIGKILL)
+        running.wait(job, lambda v: v["generation"] == 2 and v["state"] == "running")
+        log = running.get(f"/jobs/{job}/logs?generation=2&offset=0")["text"]
+        assert "spare: spark is ready" in log
+        assert command_of(spare)
+        epoch = running.get(f"/jobs/{job}")["committed_epoch"]
+        running.wait(job, lambda v: v["committed_epoch"] > epoch + 1)
+        assert running.client.post(f"/api/v1/jobs/{job}/stop").status_code == 202
+        assert running.wait(job, lambda v: v["terminal"])["state"] == "stopped"
+    rows = [json.loads(line)["counter"] for line in output.read_text().splitlines()]
+    assert sorted(rows) == list(range(0, 2 * len(rows), 2))
+
+
+def is_warm(logs: Path) -> bool:
+    return any("spark is ready" in log.read_text() for log in logs.glob("*.log"))
+
+
 def gone(processes: list[int]) -> bool:
     """Whether all have ended, after a while."""
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -30,7 +30,7 @@ from headgate.controller.events import (
     StopRequested,
 )
 from headgate.controller.facts import JobFacts, RestartMode, StopMode
-from headgate.controller.fleet import LocalFleet
+from headgate.controller.fleet import SPARES, LocalFleet
 from headgate.controller.history import HistoryEntry
 from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
 from headgate.controller.job_store import JobStore, Lease, LeaseHeld, LeaseLost, StoredJob
@@ -45,10 +45,11 @@ from headgate.controller.slots import SlotPool
 from headgate.controller.spec import JobSpec
 from headgate.controller.state import is_terminal
 from headgate.controller.states.created import Created
+from headgate.controller.states.running import Running
 from headgate.controller.status import JobStatus, status_of
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import Progress
+from headgate.core.messages import Progress, SpareSettings
 from headgate.core.model import model
 from headgate.core.ports import Clock
 from headgate.state.layout import check_name
@@ -69,6 +70,8 @@ class ControllerSettings:
     # None = as many as jobs ask for.
     slots: int | None = None
     lease_ttl_ms: int = 15_000
+    # Workers that are kept ready, with Spark up, to take over a job whose worker died.
+    warm_spares: int = 0
     host: str = "127.0.0.1"
     worker_command: tuple[str, ...] = (sys.executable, "-m", "headgate.engine.worker")
     worker_environment: dict[str, str] = {}  # noqa: RUF012
@@ -112,6 +115,9 @@ class Controller:
             command=settings.worker_command,
             environment=settings.worker_environment,
             on_gone=self._remove_scratch,
+            spares=settings.warm_spares,
+            spare_dir=self._data_dir / "scratch" / SPARES,
+            needs_of=self._spark_needs,
         )
         self._keeper = threading.Thread(target=self._keep_leases, name="leases", daemon=True)
 
@@ -266,6 +272,10 @@ class Controller:
     def log_path(self, job: JobId, generation: Generation) -> Path:
         return self._fleet.log_path(job, generation)
 
+    def spare_pids(self) -> list[int]:
+        """Return the workers that wait for a job."""
+        return self._fleet.spare_pids()
+
     def worker_pid(self, job: JobId) -> int | None:
         """Return the process id of the job's worker while it runs here."""
         return self._fleet.pid(job, self.job_status(job).generation)
@@ -391,9 +401,33 @@ class Controller:
             try:
                 self._renew_all()
                 self._take_up_all()
+                self._keep_spares()
             except Exception:
                 # The thread's boundary: a database that is away for a while is tried again.
                 log.exception("leases could not be kept")
+
+    def _keep_spares(self) -> None:
+        """Have a spare started, for a running job, when no job needs the machine to get up."""
+        if not self._settings.warm_spares:
+            return
+        with self._lock:
+            states = {job: entry.runner.state for job, entry in self._jobs.items()}
+        running = [job for job, state in states.items() if isinstance(state, Running)]
+        if running and all(
+            isinstance(state, Running) or is_terminal(state) for state in states.values()
+        ):
+            self._fleet.keep_spare(self._spark_needs(running[-1]))
+
+    def _spark_needs(self, job: JobId) -> SpareSettings:
+        stored = self._stored(job)
+        with self._lock:
+            driven = self._jobs.get(job)
+        facts = (stored.state if driven is None else driven.runner.state).facts
+        return SpareSettings(
+            master=stored.spec.master,
+            parallelism=facts.parallelism,
+            spark_conf=stored.spec.spark_conf,
+        )
 
     def _renew_all(self) -> None:
         with self._lock:

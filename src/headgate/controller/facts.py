@@ -98,6 +98,8 @@ class JobFacts:
     # The newest epoch known then: tells where the record itself cannot be read any more.
     ignore_through: Epoch = NO_EPOCH
     restarts_used: int = 0
+    # How often in a row the last error has come.
+    same_failures: int = 0
     # Chosen at random when the job was created; the source of all jitter.
     jitter_seed: int = 0
     # The newest epoch known to be recorded, and to be published.

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headgate.controller.backoff import backoff_ms, roll
+from headgate.controller.events import LoadPrepared
 from headgate.controller.facts import JobFacts
 from headgate.controller.limits import UNLIMITED
 from headgate.controller.outcome import Step
 from headgate.controller.states import failing, recovering
-from headgate.core.errors import ErrorInfo, RetryHint
+from headgate.core.errors import ErrorDomain, ErrorInfo, RetryHint
+from headgate.core.ids import NO_EPOCH
 
 if TYPE_CHECKING:
     from headgate.controller.states.failing import Failing
     from headgate.controller.states.recovering import Recovering
+
+# A defect that came so often in a row before there was any checkpoint will not pass.
+SAME_DEFECTS_MAX = 3
+# These say that somebody else was there, not that something is wrong with the job.
+_CONTENTION = frozenset({"fenced", "epoch_taken", "worker_ended"})
+# Numbers differ from one time to the next: attempts, times, addresses.
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 def recover_or_fail(
@@ -26,7 +36,8 @@ def recover_or_fail(
 ) -> Step[Recovering | Failing]:
     """Recover where the error allows it and the budget is not spent; otherwise give up.
 
-    `source` is the error that began a row of failed recoveries.
+    A defect that comes back unchanged before the first checkpoint is given up early, so that it is
+    reported in seconds. `source` is the error that began a row of failed recoveries.
     """
     limits = facts.limits
     if error.retry is RetryHint.NO_RETRY:
@@ -35,6 +46,11 @@ def recover_or_fail(
         message = f"gave up after {facts.restarts_used} restarts; the last error: {error.message}"
         spent = replace(error, message=message, retry=RetryHint.NO_RETRY)
         return failing.enter_failing(facts, spent, now_ms)
+    same = _same_in_row(facts, error)
+    if same >= SAME_DEFECTS_MAX and limits.restarts_max != UNLIMITED and _is_defect(facts, error):
+        message = f"failed {same} times in the same way before the first checkpoint: "
+        hopeless = replace(error, message=message + error.message, retry=RetryHint.NO_RETRY)
+        return failing.enter_failing(facts, hopeless, now_ms)
     n = facts.restarts_used
     delay_ms = backoff_ms(
         initial_ms=limits.backoff_initial_ms,
@@ -43,11 +59,50 @@ def recover_or_fail(
         roll=roll(facts.jitter_seed, n),
     )
     return recovering.enter_recovering(
-        replace(facts, restarts_used=n + 1, last_error=error),
+        replace(facts, restarts_used=n + 1, last_error=error, same_failures=same),
         source=error if source is None else source,
         reason=error.message,
         delay_ms=delay_ms,
         now_ms=now_ms,
+    )
+
+
+def _same_in_row(facts: JobFacts, error: ErrorInfo) -> int:
+    """Return how often this error has come in a row, this time included."""
+    last = facts.last_error
+    if last is None or facts.restarts_used == 0 or _identity(last) != _identity(error):
+        return 1
+    return facts.same_failures + 1
+
+
+def _identity(error: ErrorInfo) -> tuple[str, str]:
+    return error.code, _NUMBERS.sub("#", error.message)
+
+
+def _is_defect(facts: JobFacts, error: ErrorInfo) -> bool:
+    """Whether trying again is not worth the wait: nothing has ever worked, nobody interfered.
+
+    A job that had a checkpoint has shown that it can run; what fails outside may come back.
+    """
+    never_worked = facts.last_epoch == NO_EPOCH
+    return never_worked and error.domain is ErrorDomain.INTERNAL and error.code not in _CONTENTION
+
+
+def lost_records(facts: JobFacts, prepared: LoadPrepared) -> ErrorInfo | None:
+    """Return the error where storage no longer knows of an epoch that was recorded.
+
+    To go on would give its number to other rows, although its output may be visible: rows would be
+    missing, or there twice. A person who restarts without state has decided.
+    """
+    found, known = prepared.lineage.last_epoch, facts.last_epoch
+    if found >= known or known <= facts.ignore_through:
+        return None
+    return ErrorInfo(
+        message=f"the state store knows epochs up to {found}, but epoch {known} was recorded: its "
+        "record was deleted, or this is another store. Put the files back (`headgate doctor "
+        "--repair` finds what can be rebuilt), or restart the job without its state.",
+        retry=RetryHint.NO_RETRY,
+        code="records_lost",
     )
 
 

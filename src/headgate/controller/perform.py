@@ -57,6 +57,15 @@ _SLOW = (
     RunCleanup,
 )
 
+# These read or write the log of epochs. One after the other: a record that is still being written
+# when the worker dies would otherwise be missed by the recovery, which then has to start over.
+_ON_THE_LOG = (PrepareLoad, ClaimGeneration, RecordCheckpoint, MarkCommitted)
+
+
+def is_on_the_log(action: Action) -> bool:
+    """Whether the action must not overlap with another one that this is true of."""
+    return isinstance(action, _ON_THE_LOG)
+
 
 def is_slow(action: Action) -> bool:
     """Whether the action may block for long."""

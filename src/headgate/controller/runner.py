@@ -8,6 +8,7 @@ again what must be done.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -22,7 +23,7 @@ from headgate.controller.drive import Change, drive
 from headgate.controller.events import Event, TakenUp, Tick
 from headgate.controller.job_store import JobStore, Lease, LeaseLost, StoredJob
 from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
-from headgate.controller.perform import is_slow, perform
+from headgate.controller.perform import is_on_the_log, is_slow, perform
 from headgate.controller.ports import JobPorts
 from headgate.controller.state import JobState, is_terminal, next_deadline
 from headgate.core.errors import HeadgateError
@@ -76,6 +77,7 @@ class JobRunner:
         self._notify = notify
         self._events: queue.SimpleQueue[Event | _Command | None] = queue.SimpleQueue()
         self._open_commands: list[_Command] = []
+        self._log_turn = threading.Lock()
         self._closing = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"job-{self.job}", daemon=True)
@@ -226,7 +228,9 @@ class JobRunner:
             self._perform_and_post(action)
 
     def _perform_and_post(self, action: Action) -> None:
-        for event in perform(action, self._ports):
+        with self._log_turn if is_on_the_log(action) else contextlib.nullcontext():
+            events = perform(action, self._ports)
+        for event in events:
             self.post(event)
 
     def _tell(self, change: Change) -> None:

@@ -39,6 +39,7 @@ from headgate.core.ids import NO_EPOCH, Generation
 from headgate.core.ports import ObjectStore
 from headgate.state import backend, layout, protocol, retention
 from headgate.state.facts import CheckpointFacts
+from headgate.state.graphs import write_graph
 from headgate.state.log import read_epoch_record, read_log
 from headgate.state.records import GenerationRecord, read
 
@@ -164,6 +165,8 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
             f"another controller ({claimant or 'unknown'}) has taken the job over with"
             f" generation {highest}; this one lets go of it"
         )
+    # Before the generation exists, so that no checkpoint of it can lack its graph.
+    write_graph(store, ports.graph())
     generation = protocol.claim_generation(
         store,
         ports.job,

@@ -33,6 +33,32 @@ class RunSettings:
     spark_conf: dict[str, str] = {}  # noqa: RUF012
 
 
+@model
+class SpareSettings:
+    """What a spare worker starts its Spark session with, before it has a job."""
+
+    master: str
+    parallelism: int
+    spark_conf: dict[str, str] = {}  # noqa: RUF012
+    scratch_dir: str = ""
+
+    def fits(self, other: SpareSettings) -> bool:
+        """Whether a spare for `other` can be used: what a JVM is started with is the same.
+
+        The parallelism may differ: the session is then started anew, in the JVM that is there.
+        """
+        return (self.master, self.spark_conf) == (other.master, other.spark_conf)
+
+
+@model
+class Assignment:
+    """Said to a spare worker on its standard input: whose worker it is from now on."""
+
+    job: JobId
+    generation: Generation
+    token: str
+
+
 # ---- worker -> controller --------------------------------------------------------------------
 
 

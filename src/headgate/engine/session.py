@@ -7,7 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from headgate.core.messages import RunSettings
+from headgate.core.messages import RunSettings, SpareSettings
 
 # An empty micro-batch must still run its stateful operators (a window may be due), so the
 # optimizer may not remove a plan because its input is empty.
@@ -46,9 +46,7 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.python.worker.reuse": "true",
         "spark.sql.ansi.enabled": "true",
     }
-    # One thread per subtask; a task that fails because its Python worker died is simply run again.
-    master = f"local[{parallelism},4]" if settings.master == "local" else settings.master
-    builder = SparkSession.builder.master(master).appName(app_name)
+    builder = SparkSession.builder.master(spark_master(settings, parallelism)).appName(app_name)
     if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
         # Shuffle files go with the generation's scratch, also where Spark is killed.
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
@@ -58,4 +56,41 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def spark_master(settings: RunSettings, parallelism: int) -> str:
+    """Return the master as Spark is told."""
+    # One thread per subtask; a task that fails because its Python worker died is simply run again.
+    return f"local[{parallelism},4]" if settings.master == "local" else settings.master
+
+
+def warm_session(spare: SpareSettings) -> SparkSession:
+    """Start Spark before there is a job, and let it do a little of what jobs do.
+
+    The first exchange and the first Python worker cost seconds: classes are loaded, code is
+    compiled. Here nobody waits for it.
+    """
+    settings = RunSettings(
+        state_url="",
+        scratch_dir=spare.scratch_dir,
+        master=spare.master,
+        spark_conf=spare.spark_conf,
+    )
+    session = start_session(settings, parallelism=spare.parallelism, app_name="headgate spare")
+    rows = session.range(0, 1_000, 1, spare.parallelism).selectExpr("id % 7 AS k", "id AS v")
+    sums = rows.groupBy("k").agg({"v": "sum"}).toDF("k", "v")
+    sums.mapInArrow(lambda batches: batches, "k long, v long").collect()
+    return session
+
+
+def adopt_session(
+    session: SparkSession, settings: RunSettings, *, parallelism: int, app_name: str
+) -> SparkSession:
+    """Return the session of a spare, made fit for a job; its static settings fit already."""
+    if session.sparkContext.master != spark_master(settings, parallelism):
+        # Another number of threads needs another context; the JVM stays.
+        session.stop()
+        return start_session(settings, parallelism=parallelism, app_name=app_name)
+    session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
     return session

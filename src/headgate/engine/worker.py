@@ -3,6 +3,10 @@
 `python -m headgate.engine.worker --controller HOST:PORT --job J --generation G`, with the
 generation's token in the environment. It registers, is told what to run, runs it, and ends: when
 told to, when a micro-batch fails (after saying why), or when its controller is gone.
+
+With `--spare SETTINGS` instead of a job it starts Spark at once and waits: one line on its standard
+input (`Assignment`) says whose worker it is from then on, the end of the input that it is not
+needed.
 """
 
 from __future__ import annotations
@@ -17,16 +21,27 @@ import threading
 import time
 import uuid
 
+from pyspark.sql import SparkSession
+
 from headgate.connectors.registry import connector
 from headgate.core.errors import InternalError, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import SinkSpec, SourceSpec
 from headgate.core.ids import Generation, JobId, WorkerId
-from headgate.core.messages import Heartbeat, Progress, Register, Start, TaskFailed
+from headgate.core.messages import (
+    Assignment,
+    Heartbeat,
+    Progress,
+    Register,
+    SpareSettings,
+    Start,
+    TaskFailed,
+)
+from headgate.core.model import from_json
 from headgate.engine.link import ControllerLink
 from headgate.engine.loop import WorkerLoop
 from headgate.engine.microbatch import Engine
-from headgate.engine.session import start_session
+from headgate.engine.session import adopt_session, start_session, warm_session
 
 TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
 START_TIMEOUT_SECONDS = 60
@@ -42,19 +57,42 @@ def main(argv: list[str] | None = None) -> int:
     """Run the worker; the exit code is 0 only for an orderly end."""
     parser = argparse.ArgumentParser(prog="headgate-worker", description=__doc__)
     parser.add_argument("--controller", required=True, help="host:port of the controller")
-    parser.add_argument("--job", required=True)
-    parser.add_argument("--generation", required=True, type=int)
+    parser.add_argument("--job")
+    parser.add_argument("--generation", type=int)
+    parser.add_argument("--spare", help="SpareSettings as JSON, instead of a job")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    generation = Generation(arguments.generation)
+    session: SparkSession | None = None
+    if arguments.spare is not None:
+        session = warm_session(from_json(SpareSettings, arguments.spare))
+        log.info("spare: spark is ready")
+        line = sys.stdin.buffer.readline()
+        if not line:
+            session.stop()
+            return 0
+        assignment: Assignment = from_json(Assignment, line)
+    elif arguments.job is None or arguments.generation is None:
+        parser.error("give --job and --generation, or --spare")
+    else:
+        assignment = Assignment(
+            job=JobId(arguments.job),
+            generation=Generation(arguments.generation),
+            token=os.environ.get(TOKEN_VARIABLE, ""),
+        )
+    return work(assignment, arguments.controller, session)
+
+
+def work(assignment: Assignment, controller: str, session: SparkSession | None) -> int:
+    """Register as the worker of a generation and run it; `session` = Spark is up already."""
+    generation = assignment.generation
     failpoint("worker.before_register")
-    link = ControllerLink(arguments.controller)
+    link = ControllerLink(controller)
     link.send(
         Register(
-            job=JobId(arguments.job),
+            job=assignment.job,
             generation=generation,
             worker=WorkerId(f"worker_{uuid.uuid4().hex[:12]}"),
-            token=os.environ.get(TOKEN_VARIABLE, ""),
+            token=assignment.token,
             pid=os.getpid(),
             host=socket.gethostname(),
         )
@@ -63,7 +101,7 @@ def main(argv: list[str] | None = None) -> int:
         start = link.inbox.get(timeout=START_TIMEOUT_SECONDS)
         if not isinstance(start, Start):
             raise InternalError(f"expected to be told what to run, got {start}")
-        run(start, link)
+        run(start, link, session)
     except Exception as error:
         # The process's boundary: whatever it was, the controller is told.
         log.exception("generation %s failed", generation)
@@ -74,15 +112,19 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def run(start: Start, link: ControllerLink) -> None:
-    """Start Spark, restore, and run until the end."""
+def run(start: Start, link: ControllerLink, session: SparkSession | None) -> None:
+    """Start Spark, unless it is up, restore, and run until the end."""
     settings = start.settings
     heart = _Heart(start, link)
     heart.start()
     scratch = settings.scratch_dir
     os.makedirs(scratch, exist_ok=True)
     begun = time.perf_counter()
-    spark = start_session(settings, parallelism=start.parallelism, app_name=f"headgate {start.job}")
+    name = f"headgate {start.job}"
+    if session is None:
+        spark = start_session(settings, parallelism=start.parallelism, app_name=name)
+    else:
+        spark = adopt_session(session, settings, parallelism=start.parallelism, app_name=name)
     log.info("spark started in %.1f s", time.perf_counter() - begun)
     try:
         engine = Engine(

@@ -80,6 +80,8 @@ def render(service: Service) -> str:
     if slots is not None and free is not None:
         page.add("slots", "gauge", "Spark cores that jobs share.", [({}, slots)])
         page.add("slots_free", "gauge", "Slots that no job holds.", [({}, free)])
+    spares = len(service.controller.spare_pids())
+    page.add("warm_spares", "gauge", "Workers that wait for a job.", [({}, spares)])
     for job in jobs:
         labels = {"job": job.job, "pipeline": job.pipeline}
         _add_status(page, job, labels)

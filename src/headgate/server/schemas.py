@@ -312,4 +312,5 @@ class Health(BaseModel):
     jobs: dict[str, int]
     slots: int | None
     slots_free: int | None
+    warm_spares: int
     alarms: int

@@ -98,9 +98,9 @@ class Service:
         self.controller.close()
 
     def _take(self, notice: Notice) -> None:
-        self.telemetry.take(notice)
         if is_preview(notice.job):
             return
+        self.telemetry.take(notice)
         body = {"event": type(notice).__name__, **to_python(notice)}
         kind = type(notice).__name__
         if isinstance(notice, Noted):
@@ -135,7 +135,7 @@ class Service:
                 now_ms=now_ms,
                 stalled_after_ms=self.config.server.stalled_after,
             )
-            if (found and not self._is_running_here(job)) or is_preview(job):
+            if found and not self._is_running_here(job):
                 found = ()
             self._tell_alarms(job, found, now_ms)
         self.previews.sweep()

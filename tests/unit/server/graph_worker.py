@@ -4,7 +4,7 @@ Its behaviour follows from the pipeline's tables: a source whose name contains `
 ends, `stuck` reads nothing although rows wait, `mute` never acknowledges a barrier, `broken` fails
 after its first checkpoint. Otherwise the sources have 200 rows in all. Each epoch is published as
 a file `[start, end)` in the folder that its sink's path names, or nowhere. Rows for a preview are
-written where the preview reads them.
+written where the preview reads them. With `--spare` it waits to be told whose worker it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import queue
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from headgate.core.errors import ErrorInfo, RetryHint
 from headgate.core.graph import SinkSpec, SourceSpec
 from headgate.core.ids import Generation, JobId, Subtask, WorkerId
 from headgate.core.messages import (
+    Assignment,
     Barrier,
     Commit,
     ControllerMessage,
@@ -217,9 +219,19 @@ class GraphWorker:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--controller", required=True)
-    parser.add_argument("--job", required=True)
-    parser.add_argument("--generation", required=True, type=int)
-    GraphWorker(parser.parse_args()).run()
+    parser.add_argument("--job")
+    parser.add_argument("--generation", type=int)
+    parser.add_argument("--spare")
+    arguments = parser.parse_args()
+    if arguments.spare is not None:
+        print("spare: ready", flush=True)
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        assignment: Assignment = from_json(Assignment, line)
+        os.environ["HEADGATE_WORKER_TOKEN"] = assignment.token
+        arguments.job, arguments.generation = assignment.job, assignment.generation
+    GraphWorker(arguments).run()
 
 
 if __name__ == "__main__":

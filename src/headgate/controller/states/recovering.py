@@ -32,7 +32,7 @@ from headgate.controller.events import (
 from headgate.controller.facts import JobFacts
 from headgate.controller.outcome import Step, moved, refusal
 from headgate.controller.recovery_clock import load_prepared, recovery_began
-from headgate.controller.states import compiling, stopping
+from headgate.controller.states import compiling, failing, stopping
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.messages import (
     EpochCutDone,
@@ -187,7 +187,12 @@ def _prepare(state: Recovering, now_ms: int) -> Step[Recovering]:
     return Step(replace(state, facts=facts, phase="preparing"), (action,))
 
 
-def _on_prepared(state: Recovering, event: LoadPrepared, now_ms: int) -> Step[Compiling | Stopping]:
+def _on_prepared(
+    state: Recovering, event: LoadPrepared, now_ms: int
+) -> Step[Compiling | Stopping | Failing]:
+    lost = failure.lost_records(state.facts, event)
+    if lost is not None:
+        return failing.enter_failing(state.facts, lost, now_ms)
     facts, notes = load_prepared(state.facts, event, now_ms)
     nothing_left = not event.plan.pending_commits and not event.plan.replays
     if facts.stop_with_checkpoint and nothing_left:

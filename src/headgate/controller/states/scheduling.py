@@ -39,7 +39,14 @@ from headgate.controller.facts import NO_GENERATION, JobFacts, OperatorNeed
 from headgate.controller.live import begin_live, exited_error
 from headgate.controller.outcome import Step, moved, refusal
 from headgate.controller.recovery_clock import load_prepared, worker_registered, worker_restored
-from headgate.controller.states import checkpoint_stopping, rescaling, restarting, running, stopping
+from headgate.controller.states import (
+    checkpoint_stopping,
+    failing,
+    rescaling,
+    restarting,
+    running,
+    stopping,
+)
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.messages import (
     EpochCutDone,
@@ -224,9 +231,12 @@ def step_scheduling(
 
 def _on_prepared(
     state: Scheduling, event: LoadPrepared, now_ms: int
-) -> Step[Scheduling | Stopping]:
+) -> Step[Scheduling | Stopping | Failing]:
     if state.phase != "preparing":
         return Step(state)
+    lost = failure.lost_records(state.facts, event)
+    if lost is not None:
+        return failing.enter_failing(state.facts, lost, now_ms)
     facts, notes = load_prepared(state.facts, event, now_ms)
     prepared = replace(state, facts=facts, prepared=event)
     if has_nothing_to_publish(prepared):

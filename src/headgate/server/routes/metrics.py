@@ -30,6 +30,7 @@ def read_health(service: ServiceDep) -> Health:
         jobs=dict(Counter(job.state for job in service.jobs())),
         slots=service.config.controller.slots,
         slots_free=service.controller.slots_free(),
+        warm_spares=len(service.controller.spare_pids()),
         alarms=len(service.alarms()),
     )
 
