@@ -9,7 +9,7 @@ import typer
 
 from headgate.cli.client import AsJson, ServiceClient, Token, Url, Wait, connect
 from headgate.cli.jobs import Job
-from headgate.cli.plan import read_text
+from headgate.cli.pipeline_file import read_text
 from headgate.cli.render import print_json
 from headgate.cli.run import parse_settings
 from headgate.controller.facts import RestartMode, StopMode

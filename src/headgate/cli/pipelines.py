@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from headgate.cli.client import EXIT_REFUSED, AsJson, Token, Url, connect
-from headgate.cli.plan import read_text
+from headgate.cli.pipeline_file import read_text
 from headgate.cli.render import format_moment, print_json, print_table, standard_console
 
 pipelines = typer.Typer(

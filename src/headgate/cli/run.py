@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from headgate.cli.display import RunDisplay
-from headgate.cli.plan import planned_or_exit, read_text
-from headgate.cli.preview import followed, has_preview
-from headgate.components import PREVIEW_PATH, configured_controller, job_spec
+from headgate.cli.pipeline_file import read_pipeline
+from headgate.cli.plan import planned_or_exit
+from headgate.cli.running import Ended, run_job
+from headgate.components import job_spec
 from headgate.config import load_config
-from headgate.controller.controller import Controller
-from headgate.controller.status import JobStatus
 from headgate.core.errors import UserError
-from headgate.core.ids import JobId
-
-WEEK_SECONDS = 7 * 24 * 3600.0
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="The SQL file of the pipeline.")],
+    file: Annotated[
+        Path, typer.Argument(help="The pipeline: SQL, or Python that defines a `Pipeline`.")
+    ],
     state_dir: Annotated[
         str | None, typer.Option(help="Where checkpoints live: a folder or an s3:// URL.")
     ] = None,
@@ -67,10 +59,9 @@ def run(
     a final checkpoint and stops; a second one stops at once. Exit codes: 0 finished or stopped,
     1 failed, 2 refused SQL.
     """
-    sql = read_text(file, "SQL file")
-    udf_source = read_text(udfs, "UDF file") if udfs is not None else None
+    given = read_pipeline(file, udfs)
     # Refuse wrong SQL here, with the text at hand, before anything is started or created.
-    graph = planned_or_exit(sql, udf_source)
+    graph = planned_or_exit(given.sql, given.udf_source)
     config = load_config(
         path=config_file,
         environment=os.environ,
@@ -84,29 +75,18 @@ def run(
     ).config
     spec = job_spec(
         config,
-        name=name or file.stem,
-        sql=sql,
-        udf_source=udf_source,
+        name=name or given.name,
+        sql=given.sql,
+        udf_source=given.udf_source,
         allow_drop_state=tuple(allow_drop_state or ()),
     )
     spec = replace(spec, spark_conf=spec.spark_conf | parse_settings(settings or []))
     # Events as JSON are for programs: nothing else may stand between them.
     console = Console(highlight=False)
-    display = RunDisplay(console, as_json=as_json)
-    controller = configured_controller(config)
-    try:
-        controller.subscribe(display.show)
-        controller.start(take_up=False)
-        with display.running(), ExitStack() as stack:
-            if has_preview(graph) and not as_json:
-                rows = Path(stack.enter_context(TemporaryDirectory(prefix="headgate-"))) / "rows"
-                spec = replace(spec, planner_options={PREVIEW_PATH: str(rows)})
-                stack.enter_context(followed(rows, console))
-            status = run_to_end(controller, controller.attach_job(spec))
-    finally:
-        controller.close()
+    ended = run_job(config, spec, graph, RunDisplay(console, as_json=as_json))
+    status = ended.status
     if status.state == "failed":
-        _explain_failure(controller, status)
+        _explain_failure(ended)
         raise typer.Exit(1)
     if not as_json:
         console.print(f"{status.pipeline}: {status.state}, epoch {status.committed_epoch}")
@@ -123,31 +103,8 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
     return parsed
 
 
-def run_to_end(controller: Controller, job: JobId) -> JobStatus:
-    """Wait until the job has ended; the first interrupt stops it orderly, the second at once."""
-    with _interrupts(controller, job):
-        return controller.wait_for(job, lambda status: status.terminal, WEEK_SECONDS)
-
-
-@contextmanager
-def _interrupts(controller: Controller, job: JobId) -> Iterator[None]:
-    asked = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        # A thread: the handler may have interrupted whatever holds the controller's lock.
-        mode = "immediate" if asked.is_set() else "checkpoint"
-        asked.set()
-        threading.Thread(target=controller.stop_job, args=(job, mode), daemon=True).start()
-
-    previous = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _explain_failure(controller: Controller, status: JobStatus) -> None:
+def _explain_failure(ended: Ended) -> None:
+    status = ended.status
     error = Console(stderr=True, highlight=False)
     if status.error is None:
         error.print(f"[red]failed:[/] {status.doing}")
@@ -157,5 +114,5 @@ def _explain_failure(controller: Controller, status: JobStatus) -> None:
     error.print(status.error.message, markup=False)
     error.print(
         f"[dim]code {status.error.code}, {status.error.domain} error; worker log: "
-        f"{controller.log_path(status.job, status.generation)}[/]"
+        f"{ended.log_path}[/]"
     )

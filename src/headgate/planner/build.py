@@ -13,6 +13,7 @@ from headgate.core.graph import (
     OperatorSpec,
     Partial,
     PipelineGraph,
+    ProcessSpec,
     ProjectSpec,
     SinkSpec,
     SourceSpec,
@@ -32,6 +33,7 @@ from headgate.planner.lower.draft import (
     Draft,
     Exprs,
     LookupDraft,
+    ProcessDraft,
     ProjectDraft,
     SinkDraft,
     SourceDraft,
@@ -83,6 +85,8 @@ def _spec(draft: Draft) -> OperatorSpec:
             return DeduplicateSpec(
                 keys=_named(draft.keys), exprs=_named(draft.exprs), ttl_ms=draft.ttl_ms
             )
+        case ProcessDraft():
+            return _process(draft)
         case SinkDraft():
             return _sink(draft)
         case _:
@@ -193,6 +197,16 @@ def _lookup(draft: LookupDraft) -> LookupJoinSpec:
         keys=tuple(spark_text(e) for e in draft.keys),
         join="left" if draft.join == "left" else "inner",
         outputs=_named(draft.outputs),
+    )
+
+
+def _process(draft: ProcessDraft) -> ProcessSpec:
+    return ProcessSpec(
+        file=draft.file,
+        attribute=draft.attribute,
+        keys=_named(draft.keys),
+        exprs=_named(draft.exprs),
+        output=tuple(Column(name=n, type=t) for n, t in draft.types.items() if t is not None),
     )
 
 

@@ -24,6 +24,7 @@ from headgate.planner.lower.draft import (
     DeduplicateDraft,
     Draft,
     LookupDraft,
+    ProcessDraft,
     ProjectDraft,
     SinkDraft,
     SourceDraft,
@@ -93,6 +94,10 @@ class OperatorIds:
         if isinstance(draft, DeduplicateDraft):
             parts = [_meaning(e, meanings) for e in draft.keys.values()]
             return " | ".join(parts)
+        if isinstance(draft, ProcessDraft):
+            # What the state holds is the code's business: the class stands for it.
+            parts = [draft.attribute, *(_meaning(e, meanings) for e in draft.keys.values())]
+            return " | ".join(parts)
         return _stateless_signature(draft, meanings)
 
     def _output_meanings(self, draft: Draft, chosen: str) -> Meanings:
@@ -128,6 +133,7 @@ def _kind(draft: Draft) -> str:
         UnionDraft: "union",
         UpdatingJoinDraft: "join",
         DeduplicateDraft: "deduplicate",
+        ProcessDraft: "process",
     }
     return draft.what if isinstance(draft, SqlDraft) else kinds[type(draft)]
 

@@ -13,6 +13,7 @@ from headgate.planner.intervals import interval_us
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.from_clause import with_columns
 from headgate.planner.lower.insert import lower_insert, lower_preview
+from headgate.planner.lower.process import is_process, lower_process
 from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.sinks import merged_sinks
 from headgate.planner.optimize import optimize
@@ -51,7 +52,10 @@ def _statement(
     context: Context, statement: exp.Expr, find_connector: FindConnector, preview: bool
 ) -> None:
     catalog = context.catalog
-    if isinstance(statement, CreateTable):
+    if isinstance(statement, CreateTable) and is_process(statement):
+        relation = lower_process(context, statement)
+        catalog.add(View(name=statement.this.name, relation=relation), statement.this)
+    elif isinstance(statement, CreateTable):
         table = create_table(statement, find_connector, context.bind_columns)
         catalog.add(table, statement.this)
     elif isinstance(statement, CreateView):

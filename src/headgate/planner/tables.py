@@ -79,6 +79,17 @@ def create_table(
     )
 
 
+def plain_columns(create: CreateTable, bind: BindColumns) -> tuple[Column, ...]:
+    """Return the columns of a table that has nothing but names and types."""
+    elements = _read_elements(create, bind)
+    for node in create.expressions or []:
+        if isinstance(node, Watermark | TablePrimaryKey) or any(
+            node.args.get(key) for key in ("generated", "metadata", "primary_key")
+        ):
+            raise error_at(node, "the output of a process operator has plain columns only")
+    return tuple(elements.columns)
+
+
 def _validated(
     connector: Connector, role: Role, options: Options, columns: tuple[Column, ...]
 ) -> dict[str, JsonValue]:

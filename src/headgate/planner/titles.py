@@ -7,6 +7,7 @@ from headgate.planner.lower.draft import (
     DeduplicateDraft,
     Draft,
     LookupDraft,
+    ProcessDraft,
     ProjectDraft,
     SinkDraft,
     SourceDraft,
@@ -51,5 +52,8 @@ def _title(draft: Draft) -> str:
         case DeduplicateDraft():
             keys = ", ".join(spark_text(e) for e in draft.keys.values())
             return f"first row by {keys}"
+        case ProcessDraft():
+            keys = ", ".join(spark_text(e) for e in draft.keys.values())
+            return f"process {draft.attribute} by {keys}" if keys else f"process {draft.attribute}"
         case _:
             return type(draft).__name__

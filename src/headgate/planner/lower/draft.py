@@ -104,6 +104,14 @@ class DeduplicateDraft(Draft):
 
 
 @dataclass(eq=False, kw_only=True)
+class ProcessDraft(Draft):
+    file: str
+    attribute: str
+    keys: Exprs
+    exprs: Exprs
+
+
+@dataclass(eq=False, kw_only=True)
 class SinkDraft(Draft):
     table: ConnectorTable
     # A sink without declared columns takes those of the query.

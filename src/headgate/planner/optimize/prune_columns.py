@@ -12,6 +12,7 @@ from headgate.planner.lower.draft import (
     DeduplicateDraft,
     Draft,
     LookupDraft,
+    ProcessDraft,
     ProjectDraft,
     SinkDraft,
     SourceDraft,
@@ -101,7 +102,7 @@ def _single_input(draft: Draft) -> list[exp.Expr]:
         return [*draft.keys.values(), *partials, *draft.rows.values()]
     if isinstance(draft, LookupDraft):
         return [*draft.keys, *draft.outputs.values()]
-    if isinstance(draft, DeduplicateDraft):
+    if isinstance(draft, DeduplicateDraft | ProcessDraft):
         return [*draft.keys.values(), *draft.exprs.values()]
     return []
 

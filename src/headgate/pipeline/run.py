@@ -1,0 +1,95 @@
+"""`Pipeline.run`: what `headgate run` does, called from Python."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from headgate.cli.display import RunDisplay
+from headgate.cli.running import run_job
+from headgate.components import job_spec
+from headgate.config import load_config
+from headgate.core.errors import ErrorInfo, HeadgateError
+from headgate.core.model import model
+from headgate.planner import plan
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A pipeline and how to run it; None = as the settings say."""
+
+    name: str
+    sql: str
+    udf_source: str | None
+    state_dir: str | None
+    parallelism: int | None
+    checkpoint_interval: str | int | float | None
+    max_batch_rows: int | None
+    master: str | None
+    spark: dict[str, str]
+    allow_drop_state: tuple[str, ...]
+    config: Path | None
+    quiet: bool
+
+
+@model
+class RunResult:
+    """How a run ended: `finished` at the end of the data, or `stopped` by a signal."""
+
+    job: str
+    state: str
+    # The last checkpoint, whose output is published.
+    epoch: int
+    # Rows read and written by the last worker.
+    rows_in: int
+    rows_out: int
+
+
+class PipelineFailed(HeadgateError):
+    """The job failed for good. `log_path` is the log of its last worker."""
+
+    def __init__(self, info: ErrorInfo, log_path: Path) -> None:
+        super().__init__(info.message, code=info.code, operator=info.operator, detail=info.detail)
+        self.domain = info.domain
+        self.retry = info.retry
+        self.log_path = log_path
+
+
+def run_pipeline(request: RunRequest) -> RunResult:
+    """Run the pipeline to its end. Raises `SqlError` before anything is started."""
+    graph = plan(request.sql, udf_source=request.udf_source)
+    config = load_config(
+        path=request.config,
+        environment=os.environ,
+        flags={
+            "state_url": request.state_dir,
+            "job.parallelism": request.parallelism,
+            "job.checkpoint_interval": request.checkpoint_interval,
+            "job.max_batch_rows": request.max_batch_rows,
+            "job.master": request.master,
+        },
+    ).config
+    spec = job_spec(
+        config,
+        name=request.name,
+        sql=request.sql,
+        udf_source=request.udf_source,
+        allow_drop_state=request.allow_drop_state,
+    )
+    spec = replace(spec, spark_conf=spec.spark_conf | request.spark)
+    console = Console(highlight=False, file=io.StringIO() if request.quiet else None)
+    ended = run_job(config, spec, graph, RunDisplay(console))
+    status, progress = ended.status, ended.status.progress
+    if status.state == "failed":
+        raise PipelineFailed(status.error or ErrorInfo(message=status.doing), ended.log_path)
+    return RunResult(
+        job=status.job,
+        state=status.state,
+        epoch=status.committed_epoch,
+        rows_in=progress.rows_in if progress is not None else 0,
+        rows_out=progress.rows_out if progress is not None else 0,
+    )
