@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headgate.controller.backoff import backoff_ms, roll
 from headgate.controller.events import LoadPrepared
-from headgate.controller.facts import JobFacts
+from headgate.controller.facts import DAMAGE_CODES, JobFacts
 from headgate.controller.limits import UNLIMITED
 from headgate.controller.outcome import Step
 from headgate.controller.states import failing, recovering
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # A defect that came so often in a row before there was any checkpoint will not pass.
 SAME_DEFECTS_MAX = 3
-# These say that somebody else was there, not that something is wrong with the job.
-_CONTENTION = frozenset({"fenced", "epoch_taken", "worker_ended"})
+# These say that somebody else was there, or what has become of files, nothing about the job.
+_NO_DEFECTS = DAMAGE_CODES | {"fenced", "epoch_taken", "worker_ended"}
 # Numbers differ from one time to the next: attempts, times, addresses.
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
@@ -85,7 +85,7 @@ def _is_defect(facts: JobFacts, error: ErrorInfo) -> bool:
     A job that had a checkpoint has shown that it can run; what fails outside may come back.
     """
     never_worked = facts.last_epoch == NO_EPOCH
-    return never_worked and error.domain is ErrorDomain.INTERNAL and error.code not in _CONTENTION
+    return never_worked and error.domain is ErrorDomain.INTERNAL and error.code not in _NO_DEFECTS
 
 
 def lost_records(facts: JobFacts, prepared: LoadPrepared) -> ErrorInfo | None:

@@ -4,6 +4,10 @@
 second passage the process kills itself with SIGKILL. Actions: `kill`, `error`,
 `delay:MILLISECONDS`; `@n` = only at the n-th passage (default: the first), `@*` = at every one.
 A point must be declared here to be used, so that the list is complete by construction.
+
+`HEADGATE_FAILPOINTS_DIR=FOLDER` arms while everything runs, and for whichever process comes by: a
+file `FOLDER/checkpoint.after_manifest` that contains `kill` is taken by the first one to pass there
+(the file becomes `checkpoint.after_manifest.reached`), so it happens once.
 """
 
 from __future__ import annotations
@@ -12,10 +16,14 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headgate.core.errors import InternalError, UserError
 
 ENVIRONMENT_VARIABLE = "HEADGATE_FAILPOINTS"
+FOLDER_VARIABLE = "HEADGATE_FAILPOINTS_DIR"
+# What the name of a file in the folder ends with when its point was passed.
+REACHED = ".reached"
 
 FAILPOINTS: dict[str, str] = {
     "checkpoint.before_metadata": "all subtasks acknowledged; nothing recorded yet",
@@ -52,51 +60,67 @@ class _Armed:
     at: int | None
     hits: int = 0
 
+    @classmethod
+    def parse(cls, name: str, text: str) -> _Armed:
+        """Parse what should happen at a point: `kill`, `error`, `delay:500`, `kill@2`, ..."""
+        if name not in FAILPOINTS:
+            raise UserError(
+                f"unknown failpoint '{name}': `headgate failpoints` lists them",
+                code="failpoint",
+            )
+        action, _, at = text.partition("@")
+        action, _, delay = action.partition(":")
+        if action not in ("kill", "error", "delay") or (action == "delay" and not delay.isdigit()):
+            raise UserError(
+                f"failpoint '{name}={text}': the action must be kill, error or delay:MILLISECONDS",
+                code="failpoint",
+            )
+        return cls(action, int(delay or 0), None if at == "*" else int(at or 1))
+
+    def passed(self, name: str) -> None:
+        self.hits += 1
+        if self.at is not None and self.hits != self.at:
+            return
+        if self.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.action == "delay":
+            time.sleep(self.delay_ms / 1000)
+        else:
+            raise InternalError(f"failpoint {name}", code="failpoint")
+
 
 @dataclass
 class Failpoints:
-    """The failpoints armed in one process."""
+    """The failpoints armed in one process, and the folder where others may be armed."""
 
     armed: dict[str, _Armed] = field(default_factory=dict)
+    folder: Path | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Failpoints:
+    def parse(cls, text: str, folder: Path | None = None) -> Failpoints:
         armed: dict[str, _Armed] = {}
         for item in filter(None, (part.strip() for part in text.split(";"))):
             name, _, rest = item.partition("=")
-            action, _, at = rest.partition("@")
-            action, _, delay = action.partition(":")
-            if name not in FAILPOINTS:
-                raise UserError(
-                    f"unknown failpoint '{name}': `headgate failpoints` lists them",
-                    code="failpoint",
-                )
-            if action not in ("kill", "error", "delay") or (
-                action == "delay" and not delay.isdigit()
-            ):
-                raise UserError(
-                    f"failpoint '{item}': the action must be kill, error or delay:MILLISECONDS",
-                    code="failpoint",
-                )
-            nth = None if at == "*" else int(at or 1)
-            armed[name] = _Armed(action=action, delay_ms=int(delay or 0), at=nth)
-        return cls(armed)
+            armed[name] = _Armed.parse(name, rest)
+        return cls(armed, folder)
 
     def hit(self, name: str) -> None:
         """Pass the failpoint: does nothing unless it is armed."""
         assert name in FAILPOINTS, name
         point = self.armed.get(name)
-        if point is None:
+        if point is not None:
+            point.passed(name)
+        if self.folder is not None:
+            self._hit_in_folder(name, self.folder)
+
+    def _hit_in_folder(self, name: str, folder: Path) -> None:
+        reached = folder / f"{name}{REACHED}"
+        try:
+            # Of all processes that pass here, one gets the file.
+            (folder / name).rename(reached)
+        except FileNotFoundError:
             return
-        point.hits += 1
-        if point.at is not None and point.hits != point.at:
-            return
-        if point.action == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif point.action == "delay":
-            time.sleep(point.delay_ms / 1000)
-        else:
-            raise InternalError(f"failpoint {name}", code="failpoint")
+        _Armed.parse(name, reached.read_text().strip()).passed(name)
 
 
 _process: Failpoints | None = None
@@ -106,5 +130,8 @@ def failpoint(name: str) -> None:
     """Pass a failpoint of this process, as armed by its environment."""
     global _process
     if _process is None:
-        _process = Failpoints.parse(os.environ.get(ENVIRONMENT_VARIABLE, ""))
+        folder = os.environ.get(FOLDER_VARIABLE)
+        _process = Failpoints.parse(
+            os.environ.get(ENVIRONMENT_VARIABLE, ""), Path(folder) if folder else None
+        )
     _process.hit(name)

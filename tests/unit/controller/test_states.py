@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.controller.actions import (
@@ -329,6 +331,53 @@ def test_unlimited_budget_is_never_spent() -> None:
         world.exited()
         world.to_running_again()
     assert world.state.kind == "running"
+
+
+def defect(message: str, domain: ErrorDomain = ErrorDomain.INTERNAL) -> ErrorInfo:
+    return ErrorInfo(message=message, domain=domain, code="unexpected")
+
+
+def test_same_defect_before_the_first_checkpoint_is_given_up_early() -> None:
+    world = World(limits=Limits(backoff_initial_ms=1)).to_running()
+    for attempt in (1, 2):
+        world.task_failed(defect(f"NullPointerException at 0x7f{attempt}"))
+        world.to_running_again()
+    world.task_failed(defect("NullPointerException at 0x7f3"))
+    assert isinstance(world.state, Failing)
+    assert "3 times in the same way" in world.state.error.message
+    assert "NullPointerException" in world.state.error.message
+
+
+@pytest.mark.parametrize("what", ["after a checkpoint", "different", "external", "unlimited"])
+def test_defect_that_may_pass_is_not_given_up_early(what: str) -> None:
+    restarts_max = UNLIMITED if what == "unlimited" else 20
+    world = World(limits=Limits(backoff_initial_ms=1, restarts_max=restarts_max)).to_running()
+    for attempt in range(6):
+        if what == "after a checkpoint":
+            world.state = replace(world.state, facts=replace(world.facts, last_epoch=Epoch(1)))
+        domain = ErrorDomain.EXTERNAL if what == "external" else ErrorDomain.INTERNAL
+        message = "broken" + "!" * attempt if what == "different" else "broken"
+        world.task_failed(defect(message, domain))
+        world.to_running_again()
+    assert world.state.kind == "running"
+
+
+@pytest.mark.parametrize("state", ["recovering, preparing", "scheduling"])
+def test_epoch_that_storage_has_forgotten_is_not_taken_again(state: str) -> None:
+    world = every_state()[state]
+    world.state = replace(world.state, facts=replace(world.facts, last_epoch=Epoch(7)))
+    world.load_prepared(CheckpointRef(generation=Generation(1), epoch=Epoch(6)))
+    assert isinstance(world.state, Failing)
+    assert world.state.error.code == "records_lost"
+    assert "epoch 7" in world.state.error.message
+
+
+def test_restart_without_state_goes_on_although_storage_has_forgotten_an_epoch() -> None:
+    world = every_state()["scheduling"]
+    facts = replace(world.facts, last_epoch=Epoch(7), ignore_through=Epoch(7))
+    world.state = replace(world.state, facts=facts)
+    world.load_prepared(CheckpointRef(generation=Generation(1), epoch=Epoch(6)))
+    assert world.state.kind == "scheduling"
 
 
 def test_healthy_run_gets_the_whole_budget_back() -> None:

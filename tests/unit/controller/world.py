@@ -134,7 +134,11 @@ class World:
             parallelism=self.facts.parallelism,
             pending_commits=pending,
         )
-        lineage = Lineage(parent=last, previous=last)
+        known = self.facts.last_epoch
+        newest = last
+        if newest is None and known > 0:
+            newest = CheckpointRef(generation=Generation(1), epoch=known)
+        lineage = Lineage(parent=last, previous=newest)
         return self.say(
             LoadPrepared(
                 turn=self.facts.turn,
