@@ -68,6 +68,24 @@ def test_an_aggregate_gets_the_list_of_its_values() -> None:
     assert [r.name for r in spec.rows] == ["v_meters", "v_paid"]  # type: ignore[union-attr]
 
 
+def test_the_arguments_of_an_aggregate_come_from_the_same_rows() -> None:
+    source = """
+@udaf
+def weighted(values: list[float], weights: list[int]) -> float: ...
+"""
+    graph = planned(
+        "SELECT weighted(meters, seats) FILTER (WHERE paid) FROM rides GROUP BY tumble('1 minute')",
+        udf_source=source,
+    )
+    spec = only(graph, "window_aggregate").spec
+    (call,) = [o.expr for o in spec.outputs]  # type: ignore[union-attr]
+    first, second = call.removeprefix("weighted(").removesuffix(")").split(".a0, ")
+    # One list of rows, looked at twice: lists of their own would lose their own nulls.
+    assert second == f"{first}.a1"
+    assert "collect_list(named_struct('a0', v_meters, 'a1', v_seats))" in first
+    assert "v_paid" in first
+
+
 def test_an_aggregate_of_the_user_works_over_a_windowed_input() -> None:
     graph = planned(
         "SELECT w, spread(n) FROM (SELECT driver, tumble('1 minute') AS w, count(*) AS n "

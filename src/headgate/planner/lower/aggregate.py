@@ -372,16 +372,38 @@ def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _as_spark_aggregate(call: exp.Expr, udafs: frozenset[str]) -> exp.Expr:
-    """Return the call as Spark knows it: a user's aggregate is a function of lists of values."""
+    """Return the call as Spark knows it: a user's aggregate is a function of lists of values.
+
+    Lists of several arguments belong together, so a row with a null in one of them is in none.
+    """
     inner = call.this if isinstance(call, exp.Filter) else call
     if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in udafs:
         return call
-    lists: list[exp.Expr] = [
-        exp.Anonymous(this="collect_list", expressions=[a]) for a in inner.expressions
-    ]
-    if isinstance(call, exp.Filter):
-        lists = [exp.Filter(this=a, expression=call.expression.copy()) for a in lists]
+    arguments = inner.expressions
+    conditions = [call.expression.this] if isinstance(call, exp.Filter) else []
+    if len(arguments) == 1:
+        lists = [_collected(arguments[0], conditions)]
+    else:
+        conditions += [exp.Is(this=a.copy(), expression=exp.Null()).not_() for a in arguments]
+        fields = [
+            part
+            for number, argument in enumerate(arguments)
+            for part in (exp.Literal.string(f"a{number}"), argument)
+        ]
+        row = exp.Anonymous(this="named_struct", expressions=fields)
+        lists = [
+            exp.Dot(this=_collected(row, conditions), expression=exp.to_identifier(f"a{number}"))
+            for number in range(len(arguments))
+        ]
     return exp.Anonymous(this=inner.name, expressions=lists)
+
+
+def _collected(value: exp.Expr, conditions: list[exp.Expr]) -> exp.Expr:
+    collected = exp.Anonymous(this="collect_list", expressions=[value.copy()])
+    if not conditions:
+        return collected
+    where = exp.Where(this=exp.and_(*(c.copy() for c in conditions)))
+    return exp.Filter(this=collected, expression=where)
 
 
 def _stateless(

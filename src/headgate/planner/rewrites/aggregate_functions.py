@@ -16,6 +16,8 @@ _NAMES = {
 
 
 def rewrite_aggregate(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Filter):
+        return _filter_inside(node)
     if isinstance(node, exp.WithinGroup):
         return _within_group(node)
     if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.FirstValue | exp.LastValue):
@@ -88,6 +90,20 @@ def _ordered_list(order: exp.Order) -> exp.Expr:
     descending = exp.false() if ordered.args.get("desc") else exp.true()
     pairs = call("sort_array", call("collect_list", pair), descending)
     return exp.Dot(this=pairs, expression=exp.to_identifier("v"))
+
+
+def _filter_inside(node: exp.Filter) -> exp.Expr:
+    """Move FILTER to the aggregate itself, where the rewritten call has put something around it."""
+    inner = node.this
+    if isinstance(inner, exp.Filter):
+        both = exp.and_(inner.expression.this, node.expression.this)
+        return exp.Filter(this=inner.this, expression=exp.Where(this=both))
+    if isinstance(inner, exp.Dot):
+        for collected in inner.find_all(exp.Anonymous):
+            if function_name(collected) == "collect_list":
+                collected.replace(exp.Filter(this=collected.copy(), expression=node.expression))
+                return inner
+    return node
 
 
 def _weighted(node: exp.Expr) -> exp.Expr:

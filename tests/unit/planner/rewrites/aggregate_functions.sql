@@ -22,3 +22,5 @@ count_if(x > 1)                => count(*) FILTER(WHERE x > 1)
 bool_and(x)                    => bool_and(x)
 bit_xor(x)                     => bit_xor(x)
 stddev_pop(x)                  => stddev_pop(x)
+array_agg(x ORDER BY y) FILTER (WHERE z) => sort_array(collect_list(named_struct('k', y, 'v', x)) FILTER(WHERE z), TRUE).v
+count_if(x) FILTER (WHERE z)   => count(*) FILTER(WHERE x AND z)
