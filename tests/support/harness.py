@@ -46,6 +46,7 @@ from headgate.engine.loop import WorkerLoop
 from headgate.engine.microbatch import BatchResult, Engine
 from headgate.state.backend import LoadPrepared, StateBackend
 from headgate.state.facts import CheckpointFacts
+from headgate.state.graphs import write_graph
 from headgate.state.protocol import (
     AlreadyRecorded,
     Recorded,
@@ -100,18 +101,24 @@ class PipelineHarness:
         parallelism: int = 2,
         rows_per_batch: int = 1_000_000,
         barrier_every: int | None = None,
+        barrier_first: bool = False,
         kill_at_batch: int | None = None,
         stop_at_batch: int | None = None,
+        allow_drop_state: frozenset[str] = frozenset(),
         now_ms: int = 1_700_000_000_000,
     ) -> Outcome:
         """Run one generation.
 
-        `barrier_every=k`: a checkpoint every k micro-batches. `kill_at_batch=n`: dies when the n-th
-        micro-batch has run, before its result is taken over. `stop_at_batch=n`: a final checkpoint
-        after n micro-batches and a clean stop. Without either it runs to the end of the data.
+        `barrier_every=k`: a checkpoint every k micro-batches; `barrier_first`: the first one ends
+        with one. `kill_at_batch=n`: dies when the n-th micro-batch has run, before its result is
+        taken over. `stop_at_batch=n`: a final checkpoint with the micro-batch after the n-th, and a
+        clean stop. Without either it runs to the end of the data.
         """
         prepared = StateBackend(self.store, JOB).prepare_checkpoint_load(
-            parallelism=parallelism, graph=self.graph, verify_checksums=True
+            parallelism=parallelism,
+            graph=self.graph,
+            allow_drop_state=allow_drop_state,
+            verify_checksums=True,
         )
         plan = (
             prepared.plan
@@ -119,6 +126,7 @@ class PipelineHarness:
             else LoadingPlan(job=JOB, parallelism=parallelism)
         )
         newest = prepared.newest
+        write_graph(self.store, self.graph)
         generation = claim_generation(
             self.store,
             JOB,
@@ -143,6 +151,8 @@ class PipelineHarness:
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
         engine = _Engine(self.spark, self.graph, self._open_sources(), self._open_sinks())
         engine.plan_faults(link, barrier_every, kill_at_batch, stop_at_batch)
+        if barrier_first or stop_at_batch == 0:
+            link.trigger(then_stop=stop_at_batch == 0)
         loop = WorkerLoop(start, engine, link, lambda: now_ms, str(scratch / "cache"))
         killed = False
         try:

@@ -35,6 +35,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from headgate.core.checkpoint import CheckpointRef, EpochCut, EpochReplay, LoadingPlan, SinkCommit
+from headgate.core.compat import NeedsDrop, compare_graphs
 from headgate.core.errors import CheckpointInvalid, InternalError, RetryHint, UserError
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import PipelineGraph
@@ -43,6 +44,7 @@ from headgate.core.model import JsonValue, model
 from headgate.core.ports import ObjectStore
 from headgate.state.derive import SetAside
 from headgate.state.examine import Damaged, Examiner, Intact
+from headgate.state.graphs import read_graph
 from headgate.state.loading import plan_subtasks
 from headgate.state.log import (
     EpochLog,
@@ -217,10 +219,10 @@ class _Preparation:
         if base is None:
             return self.fresh_start()
         manifest, metadata = self._load(base.checkpoint)
-        _check_graph(graph, manifest, metadata, allow_drop)
+        dropped = self._check_graph(graph, manifest, metadata, allow_drop)
         _check_sinks(graph, commits, allow_drop)
         self._check_replays(graph, base.replays)
-        kept = {o: m for o, m in metadata.items() if _keeps(graph, o, m.kind)}
+        kept = {o: m for o, m in metadata.items() if _keeps(graph, o, m.kind) and o not in dropped}
         values = {operator: entry.globals for operator, entry in kept.items()}
         # The sinks of the graph, not of the base: a rebuild may start from nothing.
         values.update(self._rebuilt_sinks((sink.id for sink in graph.sinks()), base, kept))
@@ -383,6 +385,31 @@ class _Preparation:
                     raise _unrecoverable(last, error) from error
         return values
 
+    def _check_graph(
+        self,
+        graph: PipelineGraph,
+        manifest: Manifest | None,
+        metadata: dict[OperatorId, OperatorCheckpointMetadata],
+        allow_drop: frozenset[str],
+    ) -> frozenset[OperatorId]:
+        """Return the operators whose state is given up; refuse a graph that would misread any."""
+        if manifest is None or manifest.fingerprint == graph.fingerprint():
+            return frozenset()
+        old = read_graph(self._examiner.store, manifest.fingerprint)
+        if old is None:
+            _check_ids(graph, manifest, metadata, allow_drop)
+            return frozenset()
+        # A sink that is gone matters only while it has output to publish: `_check_sinks`.
+        gone = {sink.id for sink in old.sinks()} - {sink.id for sink in graph.sinks()}
+        outcome = compare_graphs(old, graph, allow_drop=allow_drop | gone)
+        if isinstance(outcome, NeedsDrop):
+            raise UserError(
+                f"epoch {manifest.epoch}: {outcome.message()}",
+                code="state_would_be_lost",
+                operator=outcome.problems[0].operator,
+            )
+        return frozenset(outcome.dropped)
+
     def _check_replays(self, graph: PipelineGraph, replays: tuple[EpochReplay, ...]) -> None:
         fingerprint = graph.fingerprint() if replays else ""
         for replay in replays:
@@ -427,15 +454,13 @@ def _keeps(graph: PipelineGraph, operator: OperatorId, kind: str) -> bool:
     return any(o.id == operator and o.spec.kind == kind for o in graph.operators)
 
 
-def _check_graph(
+def _check_ids(
     graph: PipelineGraph,
-    manifest: Manifest | None,
+    manifest: Manifest,
     metadata: dict[OperatorId, OperatorCheckpointMetadata],
     allow_drop: frozenset[str],
 ) -> None:
-    """Refuse a graph that would silently forget state or source positions."""
-    if manifest is None or manifest.fingerprint == graph.fingerprint():
-        return
+    """Refuse a graph that would silently forget state, where the old graph is not known."""
     for operator, entry in metadata.items():
         if entry.kind == "sink" or operator in allow_drop or _keeps(graph, operator, entry.kind):
             continue

@@ -32,6 +32,7 @@ from headgate.core.ports import ObjectStore
 from headgate.state import layout
 from headgate.state.examine import Damaged, Examiner, Intact
 from headgate.state.facts import CheckpointFacts, EncodedCheckpoint, encode_checkpoint
+from headgate.state.graphs import read_graph, write_graph
 from headgate.state.log import list_savepoints, read_epoch_record
 from headgate.state.protocol import delete_savepoint, write_savepoint
 from headgate.state.records import (
@@ -116,6 +117,10 @@ def _write(
     target.create(layout.committed_marker(record.epoch), encode(marker))
     # It says what is forked: a fork of something else under this name fails here.
     target.create(layout.generation_record(record.generation), generation)
+    # The graph is advice for a changed query, and may be missing.
+    graph = read_graph(source, encoded.manifest.fingerprint)
+    if graph is not None:
+        write_graph(target, graph)
     # Then as for any checkpoint: what is named exists before what names it, the record last.
     for path, run in runs.items():
         target.create(path, _read_run(source, run))
@@ -220,6 +225,7 @@ def _check_free(
         layout.generation_record(record.generation),
         encoded.manifest_path,
         encoded.record_path,
+        layout.graph(encoded.manifest.fingerprint),
         *(path for path, _ in encoded.metadata),
         *runs,
     }

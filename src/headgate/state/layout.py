@@ -9,6 +9,7 @@
     epochs/{epoch:07}.json                                      create-once: the linearization point
     committed/{epoch:07}.json                                   create-once
     savepoints/{name}.json
+    graphs/{fingerprint}.json                                   create-once: see `graphs.py`
 
 An aborted checkpoint is tried again under the same epoch with the next attempt, and what the
 aborted attempt wrote may still arrive late; so the attempt is part of the folder's name, and two
@@ -28,6 +29,7 @@ GENERATIONS = "generations"
 EPOCHS = "epochs"
 COMMITTED = "committed"
 SAVEPOINTS = "savepoints"
+GRAPHS = "graphs"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
 _EPOCH_FILE = re.compile(r"(?:epochs|committed)/(\d{7,})\.json")
@@ -95,6 +97,10 @@ def committed_marker(epoch: int) -> str:
 
 def savepoint(name: str) -> str:
     return f"{SAVEPOINTS}/{check_name(name, what='savepoint')}.json"
+
+
+def graph(fingerprint: str) -> str:
+    return f"{GRAPHS}/{check_name(fingerprint, what='graph')}.json"
 
 
 # ---- back from a path ------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.core.graph import PipelineGraph
-from headgate.planner.compat import Compatible, NeedsDrop, compare_graphs
+from headgate.core.compat import Compatible, NeedsDrop, compare_graphs
 from tests.unit.planner.planner_world import ids, planned
 
 COUNT = "SELECT auction, count(*) FROM bids GROUP BY 1, tumble('1 minute')"
