@@ -44,6 +44,7 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.sql.optimizer.excludedRules": _EXCLUDED_RULES,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "headgate.engine.daemon",
         "spark.sql.ansi.enabled": "true",
     }
     builder = SparkSession.builder.master(spark_master(settings, parallelism)).appName(app_name)
