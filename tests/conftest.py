@@ -21,7 +21,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session for all tests: starting one takes seconds."""
     root = tmp_path_factory.mktemp("spark")
     settings = RunSettings(
-        state_url=str(root / "state"), scratch_dir=str(root / "scratch"), master="local[2,4]"
+        state_url=str(root / "state"),
+        scratch_dir=str(root / "scratch"),
+        master="local[2,4]",
+        # Thousands of small plans run once each: to optimize their code costs more than it saves.
+        spark_conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
     )
     session = start_session(settings, parallelism=2, app_name="headgate tests")
     yield session
