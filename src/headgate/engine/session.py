@@ -32,7 +32,14 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.scheduler.mode": "FAIR",
         # A cut names its files: Spark need not start a job to list them.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # Catalyst would carry every condition of a source through every renaming of its columns: the
+        # number of ways to say it doubles with each, and a plan of many columns is never done.
+        "spark.sql.constraintPropagation.enabled": "false",
         "spark.log.level": "ERROR",
+        # Python workers are forked from a process that has imported everything: no library may
+        # have started a thread there.
+        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+        "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
     }
     required = {
         # Subtask of a row = pmod(hash(key), parallelism): exchanges have `parallelism` partitions,
