@@ -50,7 +50,10 @@ class Binder:
             return _at(column(TIMESTAMP_COLUMN), node)
         result = node.copy()
         for old, new in zip(_children(node), _children(result), strict=True):
-            new.replace(self._bind(old))
+            # To put a child into its place takes as long as there are children. Literals, of which
+            # a list may have any number, are in their place already.
+            if not isinstance(old, exp.Literal):
+                new.replace(self._bind(old))
         return result
 
     def _check(self, node: exp.Expr) -> None:
