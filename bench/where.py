@@ -26,6 +26,7 @@ PROFILE = cProfile.Profile()
 COMMANDS: Counter[str] = Counter()
 PHASES: dict[str, list[float]] = {}
 CPU: list[dict[str, float]] = []
+JVM: list[dict[str, float]] = []
 
 
 def cpu_by_process() -> dict[str, float]:
@@ -45,12 +46,25 @@ def cpu_by_process() -> dict[str, float]:
 class ProfiledEngine(lockstep.TimedEngine):
     """Profiles the driver in every micro-batch after the warming ones."""
 
+    def jvm_counters(self) -> dict[str, float]:
+        """Return what the JVM has spent on compiling and collecting, in milliseconds and classes."""
+        jvm: Any = self.spark.sparkContext._jvm
+        beans = jvm.java.lang.management.ManagementFactory
+        collectors = beans.getGarbageCollectorMXBeans()
+        codegen = jvm.org.apache.spark.metrics.source.CodegenMetrics
+        return {
+            "just-in-time compiler": float(beans.getCompilationMXBean().getTotalCompilationTime()),
+            "garbage collector": float(sum(c.getCollectionTime() for c in collectors)),
+            "generated classes": float(codegen.METRIC_COMPILATION_TIME().getCount()),
+        }
+
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
         if len(self.timed) < WARMING_BATCHES:
             COMMANDS.clear()
             PHASES.clear()
             return super().run(request, state)
         CPU.append(cpu_by_process())
+        JVM.append(self.jvm_counters())
         PROFILE.enable()
         try:
             return super().run(request, state)
@@ -144,6 +158,9 @@ def main() -> None:
     for name in CPU[0]:
         spent = (CPU[-1][name] - CPU[0][name]) / (len(CPU) - 1) * 1000
         print(f"  {name:28} {spent:8.1f}")
+    for name in JVM[0]:
+        spent = (JVM[-1][name] - JVM[0][name]) / (len(JVM) - 1)
+        print(f"  of the JVM: {name:28} {spent:8.2f}")
     print(f"{sum(COMMANDS.values()) / len(measured):.0f} messages to the JVM per micro-batch")
     for name, count in COMMANDS.most_common(25):
         print(f"  {name:28} {count / len(measured):8.1f}")

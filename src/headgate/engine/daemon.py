@@ -11,9 +11,9 @@ import gc
 
 import pyarrow.acero
 import pyarrow.compute
-import pyarrow.parquet
+import pyarrow.parquet  # noqa: F401
 import pyspark.sql.pandas.serializers
-import pyspark.worker
+import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import headgate.connectors.registry

@@ -100,7 +100,7 @@ class Engine:
         }
         observed = {}
         for source, observation in builder.observations.items():
-            seen = observation.get
+            seen = observation.get["seen"]
             observed[source] = SourceObserved(
                 seen["watermark"], seen["rows"], seen["bad"], seen["bad_sample"]
             )

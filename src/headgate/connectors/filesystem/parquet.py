@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from headgate.core.errors import BadDataError
 from headgate.core.graph import Column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _BATCH_ROWS = 65_536
 
@@ -29,9 +30,13 @@ def read_with_spark(
     Within a micro-batch Spark orders files by size; the order between micro-batches is ours.
     """
     paths = [os.path.join(root, file.path) for file in files]
+    return _reader(spark, columns).parquet(*paths)
+
+
+@lru_cache(maxsize=256)
+def _reader(spark: SparkSession, columns: tuple[Column, ...]) -> DataFrameReader:
     # The names are names: a `*` or a `{` in one of them is no pattern.
-    reader = spark.read.schema(struct_of(columns)).option("__globPaths__", "false")
-    return reader.parquet(*paths)
+    return spark.read.schema(struct_of(columns)).option("__globPaths__", "false")
 
 
 def read_with_arrow(

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
+from headgate.engine.build.plans import filtered, selected
 from headgate.engine.build.sql import quoted
 from headgate.engine.operators.updating import HAS_NEW, HAS_OLD
 
@@ -32,8 +33,9 @@ def exploded(
         f"{quoted(old(o))} <=> {quoted(new(o))}" if comparable(schema[old(o)].dataType) else "false"
         for o in outputs
     ]
-    changed = pairs.where(
-        f"({HAS_OLD} OR {HAS_NEW}) AND NOT ({' AND '.join([HAS_OLD, HAS_NEW, *same])})"
+    changed = filtered(
+        pairs,
+        f"({HAS_OLD} OR {HAS_NEW}) AND NOT ({' AND '.join([HAS_OLD, HAS_NEW, *same])})",
     )
     before = _row([(o, old(o)) for o in outputs], op=-1)
     after = _row([(o, new(o)) for o in outputs], op=1)
@@ -41,7 +43,7 @@ def exploded(
         f"CASE WHEN {HAS_OLD} AND {HAS_NEW} THEN array({before}, {after}) "
         f"WHEN {HAS_NEW} THEN array({after}) ELSE array({before}) END"
     )
-    return changed.selectExpr(*(quoted(key) for key in keys), f"inline({rows})")
+    return selected(changed, *(quoted(key) for key in keys), f"inline({rows})")
 
 
 def comparable(kind: DataType) -> bool:

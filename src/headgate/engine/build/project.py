@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from headgate.core.graph import Operator, ProjectSpec, SqlSpec
+from headgate.engine.build.plans import filtered, selected
 from headgate.engine.build.sql import hidden_columns, named
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ def build_project(builder: Builder, operator: Operator, inputs: list[Frame]) -> 
     spec = operator.spec
     assert isinstance(spec, ProjectSpec)
     (source,) = inputs
-    df = source.df if spec.where is None else source.df.where(spec.where)
+    df = source.df if spec.where is None else filtered(source.df, spec.where)
     present = builder.columns_of(f"{operator.id}/input", df)
     hidden = [c for c in hidden_columns(present) if c not in {e.name for e in spec.exprs}]
-    return Frame(df.selectExpr(*(named(e) for e in spec.exprs), *hidden), source.aligned)
+    return Frame(selected(df, *(named(e) for e in spec.exprs), *hidden), source.aligned)
 
 
 def build_union(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:

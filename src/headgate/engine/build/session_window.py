@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, Session, WindowAggregateSpec
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
+from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.session import COUNT, END, START, SessionTask
 from headgate.engine.operators.subtask import StatefulSubtask
@@ -53,13 +53,12 @@ def build_session_aggregate(builder: Builder, operator: Operator, inputs: list[F
         task=task,
     )
     schema = StructType([spark_schema[name] for name in task.output_schema().names])
-    closed = pieces.mapInArrow(guarded(operator.id, subtask), schema)
+    closed = mapped(pieces, spark_schema.names, guarded(operator.id, subtask), schema)
     if spec.rows:
-        outputs = [F.expr(o.expr).alias(o.name) for o in spec.outputs]
         by = [*(quoted(key) for key in keys), START, END]
-        closed = closed.groupBy(*by).agg(*outputs)
-        return Frame(closed.selectExpr(*_output(spec, [quoted(o.name) for o in spec.outputs])))
-    frame = closed.selectExpr(*_output(spec, [named(o) for o in spec.outputs]))
+        closed = aggregated(closed, by, [named(o) for o in spec.outputs])
+        return Frame(selected(closed, *_output(spec, [quoted(o.name) for o in spec.outputs])))
+    frame = selected(closed, *_output(spec, [named(o) for o in spec.outputs]))
     return Frame(frame, aligned=bool(keys) or parallelism == 1)
 
 
@@ -67,30 +66,36 @@ def _pieces(spec: WindowAggregateSpec, df: DataFrame, gap: int, parallelism: int
     """Return (keys, _start, _end, partials, _n, _hash): one row per key and stretch."""
     keys = [k.name for k in spec.keys]
     # Under names of their own beside the input's columns, which the partials are about.
-    owned = df.selectExpr("*", *(f"{k.expr} AS {_own(i)}" for i, k in enumerate(spec.keys)))
+    owned = selected(df, "*", *(f"{k.expr} AS {_own(i)}" for i, k in enumerate(spec.keys)))
     owned = exchanged_by(owned, [_own(i) for i in range(len(keys))], parallelism)
-    groups = [F.col(_own(i)).alias(key) for i, key in enumerate(keys)]
-    stretch = F.expr(f"{_TIME} - pmod({_TIME}, {gap}L)").alias("_stretch")
-    grouped = owned.groupBy(*groups, stretch).agg(
-        F.expr(f"min({_TIME})").alias(START),
-        F.expr(f"max({_TIME}) + {gap}L").alias(END),
-        *(F.expr(p.expr).alias(p.name) for p in spec.partials),
-        F.expr("count(1)").alias(COUNT),
+    grouped = aggregated(
+        owned,
+        [
+            *(f"{_own(i)} AS {quoted(key)}" for i, key in enumerate(keys)),
+            f"{_TIME} - pmod({_TIME}, {gap}L) AS _stretch",
+        ],
+        [
+            f"min({_TIME}) AS {START}",
+            f"max({_TIME}) + {gap}L AS {END}",
+            *(named(p) for p in spec.partials),
+            f"count(1) AS {COUNT}",
+        ],
     )
-    return grouped.drop("_stretch").selectExpr("*", *hash_columns(keys))
+    return selected(grouped.drop("_stretch"), "*", *hash_columns(keys))
 
 
 def _rows(spec: WindowAggregateSpec, df: DataFrame, gap: int, parallelism: int) -> DataFrame:
     """Return (keys, _start, _end, rows, _n, _hash): every row is a piece of its own."""
     keys = [k.name for k in spec.keys]
-    rows = df.selectExpr(
+    rows = selected(
+        df,
         *(named(k) for k in spec.keys),
         f"{_TIME} AS {START}",
         f"{_TIME} + {gap}L AS {END}",
         *(named(r) for r in spec.rows if r.name not in keys),
         f"1L AS {COUNT}",
     )
-    return exchanged_by(rows, keys, parallelism).selectExpr("*", *hash_columns(keys))
+    return selected(exchanged_by(rows, keys, parallelism), "*", *hash_columns(keys))
 
 
 def _own(position: int) -> str:

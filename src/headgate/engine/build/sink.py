@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headgate.core.graph import Operator
+from headgate.engine.build.plans import mapped
 from headgate.engine.operators.stage import SinkSubtask
 from headgate.engine.reports import guarded
 
@@ -30,4 +31,4 @@ def build_sink(builder: Builder, operator: Operator, inputs: list[Frame]) -> Fra
     subtask = SinkSubtask(
         builder.context, operator.id, sink, buffers, arrow_schema, builder.reports
     )
-    return Frame(rows.mapInArrow(guarded(operator.id, subtask), "done int"))
+    return Frame(mapped(rows, schema.names, guarded(operator.id, subtask), "done int"))

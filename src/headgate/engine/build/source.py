@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN, EVENT_TIME_COLUMN
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, SourceSpec
+from headgate.engine.build.plans import column, filtered, selected
 from headgate.engine.build.sql import named, quoted
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
 
 def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
     if bad:
-        df = df.where(f"NOT {BAD_COLUMN}").drop(BAD_COLUMN, BAD_SAMPLE_COLUMN)
-    return df if spec.where is None else df.where(spec.where)
+        df = filtered(df, f"NOT {BAD_COLUMN}").drop(BAD_COLUMN, BAD_SAMPLE_COLUMN)
+    return df if spec.where is None else filtered(df, spec.where)
 
 
 def _empty(builder: Builder, spec: SourceSpec) -> DataFrame:
@@ -63,7 +63,8 @@ def _with_event_time(
     if spec.updating and OP_COLUMN not in hidden:
         hidden.append(OP_COLUMN)
     # One SELECT: Spark resolves a column that an earlier item of the same list defines.
-    return rows.selectExpr(
+    return selected(
+        rows,
         *(quoted(column.name) for column in spec.columns),
         *(named(computed) for computed in spec.computed),
         f"{event_time or f'timestamp_millis({now_ms})'} AS {TIMESTAMP_COLUMN}",
@@ -78,10 +79,12 @@ def _observed(
     observation = Observation()
     builder.observations[operator.id] = observation
     bad_rows = f"count_if({BAD_COLUMN})" if bad else "CAST(0 AS BIGINT)"
+    bad_sample = f"max({BAD_SAMPLE_COLUMN})" if bad else "CAST(NULL AS STRING)"
     return df.observe(
         observation,
-        F.expr(f"max(unix_micros({spec.watermark})) AS watermark"),
-        F.expr("count(1) AS rows"),
-        F.expr(f"{bad_rows} AS bad"),
-        F.expr(f"{f'max({BAD_SAMPLE_COLUMN})' if bad else 'CAST(NULL AS STRING)'} AS bad_sample"),
+        column(
+            builder.spark,
+            f"named_struct('watermark', max(unix_micros({spec.watermark})), 'rows', count(1), "
+            f"'bad', {bad_rows}, 'bad_sample', {bad_sample}) AS seen",
+        ),
     )

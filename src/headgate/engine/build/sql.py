@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, NamedExpr
+from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, NamedExpr, Partial
 
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def named(expr: NamedExpr) -> str:
+def named(expr: NamedExpr | Partial) -> str:
     return f"{expr.expr} AS {quoted(expr.name)}"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpec
 from headgate.engine.build.changes import exploded, new, old
 from headgate.engine.build.keys import NO_KEY, hash_columns
+from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.rename import renamed
-from headgate.engine.build.sql import quoted
+from headgate.engine.build.sql import named, quoted
 from headgate.engine.build.updating_rows import build_by_rows
 from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.operators.updating import HAS_NEW, HAS_OLD, UpdatingTask
@@ -46,7 +46,12 @@ def build_updating_aggregate(builder: Builder, operator: Operator, inputs: list[
             input_updating=spec.input_updating,
         ),
     )
-    pairs = grouped.mapInArrow(guarded(operator.id, subtask), _pair_schema(spec, spark_schema))
+    pairs = mapped(
+        grouped,
+        spark_schema.names,
+        guarded(operator.id, subtask),
+        _pair_schema(spec, spark_schema),
+    )
     computed = _outputs(spec, pairs)
     output_schema, _ = builder.schema_of(f"{operator.id}/outputs", computed)
     changes = exploded(
@@ -57,15 +62,14 @@ def build_updating_aggregate(builder: Builder, operator: Operator, inputs: list[
 
 def _grouped(spec: UpdatingAggregateSpec, df: DataFrame) -> DataFrame:
     """Return (keys, partials, _time, _hash), each key once, at the subtask that owns it."""
-    groups = [F.expr(k.expr).alias(k.name) for k in spec.keys]
-    partials = [F.expr(p.expr).alias(p.name) for p in spec.partials]
-    newest = F.expr(f"max(unix_micros({TIMESTAMP_COLUMN}))").alias("_time")
-    grouped = df.groupBy(*groups).agg(*partials, newest)
-    if not spec.keys:
+    newest = f"max(unix_micros({TIMESTAMP_COLUMN})) AS _time"
+    partials = [*(named(p) for p in spec.partials), newest]
+    if spec.keys:
+        grouped = aggregated(df, [named(k) for k in spec.keys], partials)
+    else:
         # Spark makes one row even of no rows at all: that is no change.
-        grouped = df.groupBy().agg(*partials, newest, F.expr("count(1)").alias("_n"))
-        grouped = grouped.where("_n > 0").drop("_n")
-    return grouped.selectExpr("*", *hash_columns([k.name for k in spec.keys]))
+        grouped = aggregated(df, [], [*partials, "count(1) AS _n"]).where("_n > 0").drop("_n")
+    return selected(grouped, "*", *hash_columns([k.name for k in spec.keys]))
 
 
 def _pair_schema(spec: UpdatingAggregateSpec, grouped: StructType) -> StructType:
@@ -87,4 +91,4 @@ def _outputs(spec: UpdatingAggregateSpec, pairs: DataFrame) -> DataFrame:
             f"CASE WHEN {exists} THEN {renamed(o.expr, names)} END AS {quoted(side(o.name))}"
             for o in spec.outputs
         ]
-    return pairs.selectExpr(*columns, HAS_OLD, HAS_NEW, "_time")
+    return selected(pairs, *columns, HAS_OLD, HAS_NEW, "_time")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.core.graph import (
     TIMESTAMP_COLUMN,
@@ -21,6 +20,7 @@ from headgate.core.graph import (
     Tumble,
     WindowAggregateSpec,
 )
+from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.session_window import build_session_aggregate
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.merging import MERGED_IN_ARROW
@@ -58,20 +58,19 @@ def build_window_aggregate(builder: Builder, operator: Operator, inputs: list[Fr
             merges={p.name: p.merge for p in spec.partials} if in_arrow else None,
         ),
     )
-    closed = binned.mapInArrow(guarded(operator.id, subtask), spark_schema)
+    closed = mapped(binned, spark_schema.names, guarded(operator.id, subtask), spark_schema)
     keys = [quoted(k.name) for k in spec.keys]
     if spec.rows:
         # Any aggregate at all: the closed windows' rows are aggregated as a batch would.
-        outputs = [F.expr(o.expr).alias(o.name) for o in spec.outputs]
-        merged = closed.groupBy(*keys, "_time").agg(*outputs)
+        merged = aggregated(closed, [*keys, "_time"], [named(o) for o in spec.outputs])
         return Frame(
-            merged.selectExpr(*_output(spec, width, [quoted(o.name) for o in spec.outputs]))
+            selected(merged, *_output(spec, width, [quoted(o.name) for o in spec.outputs]))
         )
     if isinstance(spec.window, Hop) or not in_arrow:
-        merges = [F.expr(f"{p.merge}({quoted(p.name)})").alias(p.name) for p in spec.partials]
-        closed = closed.groupBy(*keys, "_time").agg(*merges)
+        merges = [f"{p.merge}({quoted(p.name)}) AS {quoted(p.name)}" for p in spec.partials]
+        closed = aggregated(closed, [*keys, "_time"], merges)
     outputs_sql = [named(o) for o in spec.outputs]
-    return Frame(closed.selectExpr(*_output(spec, width, outputs_sql)), aligned=True)
+    return Frame(selected(closed, *_output(spec, width, outputs_sql)), aligned=True)
 
 
 def bin_width(window: Tumble | Hop) -> int:
@@ -85,19 +84,20 @@ def _binned(spec: WindowAggregateSpec, df: DataFrame, slide: int, parallelism: i
     keys = [quoted(k.name) for k in spec.keys]
     hashed = f"hash({', '.join([*keys, '_time'])}) AS _hash"
     if spec.rows:
-        rows = df.selectExpr(
+        rows = selected(
+            df,
             *(named(k) for k in spec.keys),
             f"{bin_start} AS _time",
             *(named(r) for r in spec.rows if r.name not in {k.name for k in spec.keys}),
         )
         exchanged = rows.repartition(parallelism, *keys, "_time")
-        return exchanged.selectExpr("*", hashed, f"1L AS {LATE_COLUMN}")
-    groups = [F.expr(k.expr).alias(k.name) for k in spec.keys]
-    partials = [F.expr(p.expr).alias(p.name) for p in spec.partials]
-    grouped = df.groupBy(*groups, F.expr(bin_start).alias("_time")).agg(
-        *partials, F.expr("count(1)").alias(LATE_COLUMN)
+        return selected(exchanged, "*", hashed, f"1L AS {LATE_COLUMN}")
+    grouped = aggregated(
+        df,
+        [*(named(k) for k in spec.keys), f"{bin_start} AS _time"],
+        [*(named(p) for p in spec.partials), f"count(1) AS {LATE_COLUMN}"],
     )
-    return grouped.selectExpr("*", hashed)
+    return selected(grouped, "*", hashed)
 
 
 def _output(spec: WindowAggregateSpec, width: int, outputs: list[str]) -> list[str]:
