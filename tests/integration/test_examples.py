@@ -88,7 +88,7 @@ def test_a_process_operator_finds_the_devices_that_are_quiet(
     for row in read(EXAMPLES / "data" / "readings.json"):
         at = datetime.fromisoformat(row["at"])
         count, last = counts.get(row["device"], (0, at))
-        if at > last + timedelta(minutes=1):
+        if at >= last + timedelta(minutes=1):
             expected.append((row["device"], count, last + timedelta(minutes=1)))
             count = 0
         counts[row["device"]] = (count + 1, at)

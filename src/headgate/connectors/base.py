@@ -1,4 +1,4 @@
-"""The contracts of a source and of a sink.
+"""The contracts of a source, of a sink and of a lookup table.
 
 A source has replayable positions: JSON values that only the source understands. The driver asks
 for a cut (`plan_cut`), which fixes the end position *before* anything is read; `read` of the same
@@ -57,6 +57,20 @@ class Source(Protocol):
         reports them through the hidden boolean column `_bad` = true on a row of nulls, which the
         engine counts and drops; `_bad_sample` beside it has the start of the row's text. The two
         columns are present only where bad rows are possible.
+        """
+
+
+class Lookup(Protocol):
+    """Driver-side half of a lookup table: rows that a stream is joined with, by primary key."""
+
+    def version(self) -> str:
+        """Return a text that is another one when the rows may be others. Reads metadata only."""
+
+    def read(self, spark: SparkSession, parallelism: int) -> DataFrame:
+        """Return all rows as `spec.columns`. Called once per version, not once per micro-batch.
+
+        Nothing is replayed: rows read later may differ, and a micro-batch that runs again after a
+        failure sees those.
         """
 
 

@@ -7,17 +7,25 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, cast
 
-from headgate.connectors.base import Sink, Source
+from headgate.connectors.base import Lookup, Sink, Source
 from headgate.connectors.blackhole.config import BlackholeOptions
-from headgate.connectors.filesystem.config import FilesystemSinkOptions, FilesystemSourceOptions
+from headgate.connectors.filesystem.config import (
+    FilesystemLookupOptions,
+    FilesystemSinkOptions,
+    FilesystemSourceOptions,
+)
 from headgate.connectors.impulse.config import IMPULSE_COLUMNS, ImpulseOptions
 from headgate.connectors.nexmark.config import NEXMARK_COLUMNS, NexmarkOptions
 from headgate.connectors.options import ConnectorOptions, dump_options, parse_options
 from headgate.connectors.preview.config import PreviewOptions
-from headgate.connectors.single_file.config import SingleFileSinkOptions, SingleFileSourceOptions
+from headgate.connectors.single_file.config import (
+    SingleFileLookupOptions,
+    SingleFileSinkOptions,
+    SingleFileSourceOptions,
+)
 from headgate.connectors.stdout.config import StdoutOptions
 from headgate.core.errors import UserError
-from headgate.core.graph import Column, SinkSpec, SourceSpec
+from headgate.core.graph import Column, LookupJoinSpec, SinkSpec, SourceSpec
 from headgate.core.model import JsonValue
 
 Role = Literal["source", "sink", "lookup"]
@@ -64,6 +72,10 @@ class Connector:
         """Build a sink; `spec.options` are normalized. Opens nothing."""
         return cast(Sink, self._runtime("sink")(spec))
 
+    def open_lookup(self, spec: LookupJoinSpec) -> Lookup:
+        """Build a lookup table; `spec.options` are normalized. Opens nothing."""
+        return cast(Lookup, self._runtime("lookup")(spec))
+
     def _part(self, role: Role) -> tuple[type[ConnectorOptions], str]:
         if role not in self.parts:
             known = " or ".join(sorted(self.parts))
@@ -97,6 +109,7 @@ _CONNECTORS = {
             parts={
                 "source": (SingleFileSourceOptions, "single_file.source:SingleFileSource"),
                 "sink": (SingleFileSinkOptions, "single_file.sink:SingleFileSink"),
+                "lookup": (SingleFileLookupOptions, "single_file.lookup:SingleFileLookup"),
             },
         ),
         Connector(
@@ -104,6 +117,7 @@ _CONNECTORS = {
             parts={
                 "source": (FilesystemSourceOptions, "filesystem.source:FilesystemSource"),
                 "sink": (FilesystemSinkOptions, "filesystem.sink:FilesystemSink"),
+                "lookup": (FilesystemLookupOptions, "filesystem.lookup:FilesystemLookup"),
             },
         ),
         Connector(name="stdout", parts={"sink": (StdoutOptions, "stdout.sink:StdoutSink")}),

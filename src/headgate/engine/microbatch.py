@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 from headgate.connectors.base import Sink, Source
 from headgate.connectors.failures import source_error
+from headgate.connectors.registry import connector
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, RetryHint
-from headgate.core.graph import PipelineGraph
+from headgate.core.graph import LookupJoinSpec, PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.engine.build import Builder
+from headgate.engine.build.lookup_join import KeptLookup
 from headgate.engine.context import BatchRequest, PipelineState
 from headgate.engine.reports import BufferFile, Reports, ReportsParam, task_error_in
 from headgate.engine.udfs import register_udfs
@@ -68,6 +70,11 @@ class Engine:
 
     def __post_init__(self) -> None:
         register_udfs(self.spark, self.graph)
+        self._lookups = {
+            o.id: KeptLookup(o.spec, connector(o.spec.connector).open_lookup(o.spec))
+            for o in self.graph.operators
+            if isinstance(o.spec, LookupJoinSpec)
+        }
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
 
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
@@ -84,6 +91,7 @@ class Engine:
             reports=self._reports,
             schemas=self._schemas,
             columns=self._columns,
+            lookups=self._lookups,
         )
         try:
             plan = builder.build()

@@ -141,8 +141,9 @@ def run(start: Start, link: ControllerLink, session: SparkSession | None) -> Non
                 if isinstance(o.spec, SinkSpec)
             },
         )
-        resuming = start.plan.checkpoint is not None
-        for sink in engine.sinks.values():
+        for operator, sink in engine.sinks.items():
+            # A sink that a changed query has added resumes nothing, whatever the job does.
+            resuming = start.plan.checkpoint is not None and operator in start.plan.globals
             sink.check_target(start.job, resuming=resuming)
         cache_dir = settings.cache_dir or os.path.join(scratch, "cache")
         loop = WorkerLoop(start, engine, link, now_ms, cache_dir)

@@ -247,6 +247,10 @@ def _check_elements(
         raise error_at(create.this, f"source table '{name}' needs columns")
     if role == "lookup" and not elements.primary_key:
         raise error_at(create.this, f"lookup table '{name}' needs a PRIMARY KEY")
+    if role == "lookup" and (elements.generated or elements.metadata or elements.watermark):
+        raise error_at(
+            create.this, "a lookup table has no generated columns, METADATA or WATERMARK"
+        )
     if role == "sink" and (elements.generated or elements.watermark):
         node = elements.watermark or elements.nodes[elements.generated[0].name.lower()].this
         raise error_at(node, "a sink has no generated columns and no WATERMARK")

@@ -64,6 +64,12 @@ class FilesystemSourceOptions(_Storage, SourceFormat):
         return self
 
 
+class FilesystemLookupOptions(FilesystemSourceOptions):
+    """All files of a folder as a table by primary key."""
+
+    format: Literal["json", "csv", "parquet"]
+
+
 class FilesystemSinkOptions(_Storage, SinkFormat):
     """Writes files into a folder."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from headgate.connectors.formats.options import SinkFormat, SourceFormat
 
 
@@ -11,6 +13,12 @@ class SingleFileSourceOptions(SourceFormat):
     path: str
     # Known to Arroyo's tests, where a source waits to be started; nothing waits here.
     wait_for_control: bool | None = None
+
+
+class SingleFileLookupOptions(SingleFileSourceOptions):
+    """The lines of a file as a table by primary key."""
+
+    format: Literal["json", "csv"] = "json"
 
 
 class SingleFileSinkOptions(SinkFormat):

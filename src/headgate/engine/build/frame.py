@@ -8,12 +8,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from headgate.connectors.base import Sink, Source
-from headgate.core.errors import InternalError
-from headgate.core.graph import Operator, PipelineGraph
+from headgate.core.graph import Operator, PipelineGraph, is_stateful
 from headgate.core.ids import OperatorId
 from headgate.engine.build.deduplicate import build_deduplicate
+from headgate.engine.build.lookup_join import KeptLookup, build_lookup_join
 from headgate.engine.build.process import build_process
 from headgate.engine.build.project import build_project, build_sql, build_union
 from headgate.engine.build.schema import as_nullable
@@ -58,6 +59,7 @@ class Builder:
     reports: Accumulator[Reports]
     schemas: dict[str, tuple[StructType, pa.Schema]]
     columns: dict[str, list[str]]
+    lookups: dict[OperatorId, KeptLookup] = field(default_factory=dict)
     observations: dict[OperatorId, Observation] = field(default_factory=dict)
     persisted: list[DataFrame] = field(default_factory=list)
     frames: dict[OperatorId, Frame] = field(default_factory=dict)
@@ -72,6 +74,9 @@ class Builder:
         ends: list[DataFrame] = []
         for operator in self.graph.operators:
             inputs = [self._input(i) for i in operator.inputs]
+            if operator.spec.kind == "union":
+                pairs = zip(operator.inputs, inputs, strict=True)
+                inputs = [self._in_own_stage(i, frame) for i, frame in pairs]
             frame = _BUILDERS[operator.spec.kind](self, operator, inputs)
             if operator.spec.kind == "sink":
                 ends.append(frame.df)
@@ -79,7 +84,28 @@ class Builder:
                 # A node with two consumers would run twice in one action; a stateful one must not.
                 frame = Frame(self.persist(frame.df), frame.aligned)
             self.frames[operator.id] = frame
+        if len(ends) > 1:
+            # See `_in_own_stage`. There are no rows here: the exchange carries nothing.
+            ends = [end.repartition(1) for end in ends]
         return reduce(DataFrame.union, ends)
+
+    def _in_own_stage(self, operator: OperatorId, frame: Frame) -> Frame:
+        """Let the subtasks below a union be numbered from 0.
+
+        A subtask is known by the number of its task, and the tasks of a union are numbered through
+        all of its branches. An exchange that sends every partition to the one of the same number,
+        in its order, ends the stage of the branch before the union.
+        """
+        if not self._keeps_state(operator):
+            return frame
+        marked = frame.df.selectExpr("*", "spark_partition_id() AS _branch_partition")
+        apart = marked.repartitionById(self.context.parallelism, F.col("_branch_partition"))
+        return Frame(apart.drop("_branch_partition"))
+
+    def _keeps_state(self, operator: OperatorId) -> bool:
+        """Whether an operator, or one that it reads, directly or not, is stateful."""
+        found = self.graph.operator(operator)
+        return is_stateful(found.spec) or any(self._keeps_state(i) for i in found.inputs)
 
     def _uses(self, operator: OperatorId) -> int:
         """Count who reads an operator; a join of it with itself reads it twice."""
@@ -122,10 +148,6 @@ class Builder:
 BuildFunction = Callable[[Builder, Operator, list[Frame]], Frame]
 
 
-def _unsupported(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    raise InternalError(f"the engine cannot run operator {operator.id} ({operator.spec.kind})")
-
-
 _BUILDERS: dict[str, BuildFunction] = {
     "source": cast(BuildFunction, build_source),
     "project": cast(BuildFunction, build_project),
@@ -135,7 +157,7 @@ _BUILDERS: dict[str, BuildFunction] = {
     "updating_aggregate": cast(BuildFunction, build_updating_aggregate),
     "deduplicate": cast(BuildFunction, build_deduplicate),
     "updating_join": cast(BuildFunction, build_updating_join),
-    "lookup_join": _unsupported,
+    "lookup_join": cast(BuildFunction, build_lookup_join),
     "process": cast(BuildFunction, build_process),
     "sink": cast(BuildFunction, build_sink),
 }
