@@ -11,6 +11,9 @@ from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, SourceSpe
 from headgate.engine.build.plans import column, filtered, selected
 from headgate.engine.build.sql import named, quoted
 
+# Types that Spark's `hash` refuses, also inside others.
+_NOT_HASHED = ("map", "variant", "struct", "array")
+
 if TYPE_CHECKING:
     from headgate.engine.build.frame import Builder, Frame
 
@@ -67,9 +70,23 @@ def _with_event_time(
         rows,
         *(quoted(column.name) for column in spec.columns),
         *(named(computed) for computed in spec.computed),
-        f"{event_time or f'timestamp_millis({now_ms})'} AS {TIMESTAMP_COLUMN}",
+        f"{event_time or _ingestion_time(spec, now_ms)} AS {TIMESTAMP_COLUMN}",
         *hidden,
     )
+
+
+def _ingestion_time(spec: SourceSpec, now_ms: int) -> str:
+    """Return the time of the cut, in a form that Spark does not compile into its code.
+
+    A plain literal becomes part of the generated class, which would then be compiled anew in every
+    micro-batch. An array is passed to it by reference, and the optimizer cannot tell that the
+    index, made of any column, is always 1.
+    """
+    plain = (c.name for c in spec.columns if not c.type.lower().startswith(_NOT_HASHED))
+    name = next(plain, None)
+    if name is None:
+        return f"timestamp_millis({now_ms}L)"
+    return f"timestamp_millis(element_at(array({now_ms}L), 1 + pmod(hash({quoted(name)}), 1)))"
 
 
 def _observed(
