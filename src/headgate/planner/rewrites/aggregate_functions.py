@@ -28,6 +28,8 @@ def rewrite_aggregate(node: exp.Expr) -> exp.Expr:
         return _first_or_last(node, ignore_nulls=False)
     if isinstance(node, exp.ArrayAgg) and isinstance(node.this, exp.Order):
         return _ordered_list(node.this)
+    if isinstance(node, exp.GroupConcat) and _is_plain_order(node.this):
+        return _joined_list(node)
     if isinstance(node, exp.CountIf):
         return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this))
     name = function_name(node)
@@ -81,29 +83,60 @@ def _first_or_last(node: exp.Expr, *, ignore_nulls: bool) -> exp.Expr:
     return result
 
 
-def _ordered_list(order: exp.Order) -> exp.Expr:
-    """`array_agg(x ORDER BY y)`: sort pairs of (y, x), then keep the x."""
+def _ordered_list(order: exp.Order, *, with_nulls: bool = True) -> exp.Expr:
+    """`array_agg(x ORDER BY y)`: sort structs of (y, x), then keep the x."""
     if len(order.expressions) != 1 or isinstance(order.this, exp.Distinct):
         raise error_at(order, "array_agg takes one ORDER BY expression, without DISTINCT")
-    ordered = order.expressions[0]
-    pair = call("named_struct", "k", ordered.this, "v", order.this)
-    descending = exp.false() if ordered.args.get("desc") else exp.true()
-    pairs = call("sort_array", call("collect_list", pair), descending)
-    return exp.Dot(this=pairs, expression=exp.to_identifier("v"))
+    ordered, value = order.expressions[0], order.this
+    descending, nulls_first = (bool(ordered.args.get(key)) for key in ("desc", "nulls_first"))
+    # Sorted before the key itself, which Spark would put first where it is null.
+    place: exp.Expr = exp.Is(this=ordered.this.copy(), expression=exp.Null())
+    if descending != nulls_first:
+        place = exp.Not(this=place)
+    collected: exp.Expr = call(
+        "collect_list", call("named_struct", "n", place, "k", ordered.this, "v", value)
+    )
+    if not with_nulls:
+        present = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        collected = exp.Filter(this=collected, expression=exp.Where(this=present))
+    structs = call("sort_array", collected, exp.false() if descending else exp.true())
+    return exp.Dot(this=structs, expression=exp.to_identifier("v"))
+
+
+def _is_plain_order(node: exp.Expr) -> bool:
+    return (
+        isinstance(node, exp.Order)
+        and len(node.expressions) == 1
+        and not isinstance(node.this, exp.Distinct)
+    )
+
+
+def _joined_list(node: exp.GroupConcat) -> exp.Expr:
+    """`string_agg(x, ',' ORDER BY y)`; Spark's own fails beside a `count(DISTINCT ...)`."""
+    values = _ordered_list(node.this, with_nulls=False)
+    separator = node.args.get("separator") or exp.Literal.string(",")
+    none = exp.EQ(this=call("cardinality", values.copy()), expression=exp.Literal.number(0))
+    return exp.If(this=none, true=exp.null(), false=call("array_join", values, separator))
 
 
 def _filter_inside(node: exp.Filter) -> exp.Expr:
     """Move FILTER to the aggregate itself, where the rewritten call has put something around it."""
     inner = node.this
-    if isinstance(inner, exp.Filter):
-        both = exp.and_(inner.expression.this, node.expression.this)
-        return exp.Filter(this=inner.this, expression=exp.Where(this=both))
-    if isinstance(inner, exp.Dot):
-        for collected in inner.find_all(exp.Anonymous):
-            if function_name(collected) == "collect_list":
-                collected.replace(exp.Filter(this=collected.copy(), expression=node.expression))
-                return inner
-    return node
+    if isinstance(inner, exp.Dot | exp.If):
+        lists = [n for n in inner.find_all(exp.Anonymous) if function_name(n) == "collect_list"]
+        for collected in lists:
+            outer = collected.parent if isinstance(collected.parent, exp.Filter) else collected
+            outer.replace(_filtered(outer.copy(), node.expression.this))
+        return inner
+    return _filtered(inner, node.expression.this) if isinstance(inner, exp.Filter) else node
+
+
+def _filtered(call_: exp.Expr, condition: exp.Expr) -> exp.Filter:
+    """Return the aggregate with a condition more."""
+    if isinstance(call_, exp.Filter):
+        both = exp.and_(call_.expression.this, condition.copy())
+        return exp.Filter(this=call_.this, expression=exp.Where(this=both))
+    return exp.Filter(this=call_, expression=exp.Where(this=condition.copy()))
 
 
 def _weighted(node: exp.Expr) -> exp.Expr:

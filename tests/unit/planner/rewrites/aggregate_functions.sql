@@ -11,9 +11,12 @@ approx_percentile_cont_with_weight(x, w, 0.5) => percentile(x, 0.5, w)
 percentile_cont(0.5) WITHIN GROUP (ORDER BY x) => percentile_cont(0.5) WITHIN GROUP (ORDER BY x NULLS LAST)
 array_agg(x)                   => collect_list(x)
 array_agg(DISTINCT x)          => collect_list(DISTINCT x)
-array_agg(x ORDER BY y DESC)   => sort_array(collect_list(named_struct('k', y, 'v', x)), FALSE).v
+array_agg(x ORDER BY y DESC)   => sort_array(collect_list(named_struct('n', y IS NULL, 'k', y, 'v', x)), FALSE).v
+array_agg(x ORDER BY y NULLS FIRST) => sort_array(collect_list(named_struct('n', NOT y IS NULL, 'k', y, 'v', x)), TRUE).v
 string_agg(x, ',')             => listagg(x, ',')
-string_agg(x, ',' ORDER BY y)  => listagg(x, ',') WITHIN GROUP (ORDER BY y NULLS LAST)
+string_agg(x, ',' ORDER BY y)  => if(cardinality(sort_array(collect_list(named_struct('n', y IS NULL, 'k', y, 'v', x)) FILTER(WHERE NOT x IS NULL), TRUE).v) = 0, NULL, array_join(sort_array(collect_list(named_struct('n', y IS NULL, 'k', y, 'v', x)) FILTER(WHERE NOT x IS NULL), TRUE).v, ','))
+string_agg(DISTINCT x, ',' ORDER BY x) => listagg(DISTINCT x, ',') WITHIN GROUP (ORDER BY x NULLS LAST)
+string_agg(x, ',' ORDER BY y) FILTER (WHERE z) => if(cardinality(sort_array(collect_list(named_struct('n', y IS NULL, 'k', y, 'v', x)) FILTER(WHERE NOT x IS NULL AND z), TRUE).v) = 0, NULL, array_join(sort_array(collect_list(named_struct('n', y IS NULL, 'k', y, 'v', x)) FILTER(WHERE NOT x IS NULL AND z), TRUE).v, ','))
 first_value(x)                 => min_by(x, row_time())
 last(x)                        => max_by(x, row_time())
 first_value(x ORDER BY y DESC) => max_by(x, y)
@@ -22,5 +25,5 @@ count_if(x > 1)                => count(*) FILTER(WHERE x > 1)
 bool_and(x)                    => bool_and(x)
 bit_xor(x)                     => bit_xor(x)
 stddev_pop(x)                  => stddev_pop(x)
-array_agg(x ORDER BY y) FILTER (WHERE z) => sort_array(collect_list(named_struct('k', y, 'v', x)) FILTER(WHERE z), TRUE).v
+array_agg(x ORDER BY y) FILTER (WHERE z) => sort_array(collect_list(named_struct('n', y IS NULL, 'k', y, 'v', x)) FILTER(WHERE z), TRUE).v
 count_if(x) FILTER (WHERE z)   => count(*) FILTER(WHERE x AND z)
