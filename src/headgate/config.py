@@ -26,7 +26,12 @@ FILE_VARIABLE = "HEADGATE_CONFIG"
 # Names that people expect, beside the systematic ones.
 _ALIASES = {"HEADGATE_TOKEN": "server.token", "HEADGATE_URL": "client.url"}
 # Variables of ours that are not settings.
-_OTHERS = (FILE_VARIABLE, "HEADGATE_FAILPOINTS", "HEADGATE_WORKER_TOKEN")
+_OTHERS = (
+    FILE_VARIABLE,
+    "HEADGATE_FAILPOINTS",
+    "HEADGATE_FAILPOINTS_DIR",
+    "HEADGATE_WORKER_TOKEN",
+)
 # Kubernetes gives every pod variables of this form for a service that is called "headgate".
 _FOREIGN = ("HEADGATE_SERVICE_", "HEADGATE_PORT")
 # How alike an unknown variable and a known one must be to be taken for a slip of the pen.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from headgate.core.messages import RunSettings, SpareSettings
@@ -12,6 +14,9 @@ from headgate.core.messages import RunSettings, SpareSettings
 # An empty micro-batch must still run its stateful operators (a window may be due), so the
 # optimizer may not remove a plan because its input is empty.
 _EXCLUDED_RULES = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+
+# A process whose connections are closed ends within this time.
+JVM_END_SECONDS = 5.0
 
 
 def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> SparkSession:
@@ -32,8 +37,8 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.scheduler.mode": "FAIR",
         # A cut names its files: Spark need not start a job to list them.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # Catalyst would carry every condition of a source through every renaming of its columns: the
-        # number of ways to say it doubles with each, and a plan of many columns is never done.
+        # Catalyst would carry every condition of a source through every renaming of its columns:
+        # the ways to say it double with each, and a plan of many columns is never done.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.log.level": "ERROR",
         # Python workers are forked from a process that has imported everything: no library may
@@ -102,3 +107,25 @@ def adopt_session(
         return start_session(settings, parallelism=parallelism, app_name=app_name)
     session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
     return session
+
+
+def jvm_is_gone(session: SparkSession) -> bool:
+    """Whether the process of the driver's JVM has ended, so that nothing can be asked of it."""
+    gateway = session.sparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        # A broken connection is seen a moment before the end of the process it led to.
+        process.wait(timeout=JVM_END_SECONDS if _is_broken(session) else 0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _is_broken(session: SparkSession) -> bool:
+    try:
+        session.sparkContext.defaultParallelism  # noqa: B018  any call will do
+    except (Py4JError, OSError):
+        return True
+    return False

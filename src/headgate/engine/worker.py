@@ -24,7 +24,7 @@ import uuid
 from pyspark.sql import SparkSession
 
 from headgate.connectors.registry import connector
-from headgate.core.errors import InternalError, error_info
+from headgate.core.errors import ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import SinkSpec, SourceSpec
 from headgate.core.ids import Generation, JobId, WorkerId
@@ -41,7 +41,7 @@ from headgate.core.model import from_json
 from headgate.engine.link import ControllerLink
 from headgate.engine.loop import WorkerLoop
 from headgate.engine.microbatch import Engine
-from headgate.engine.session import adopt_session, start_session, warm_session
+from headgate.engine.session import adopt_session, jvm_is_gone, start_session, warm_session
 
 TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
 START_TIMEOUT_SECONDS = 60
@@ -149,9 +149,18 @@ def run(start: Start, link: ControllerLink, session: SparkSession | None) -> Non
         loop = WorkerLoop(start, engine, link, now_ms, cache_dir)
         heart.watch(loop)
         loop.run()
+    except Exception as error:
+        if jvm_is_gone(spark):
+            raise ExternalError(
+                "the JVM of the Spark driver has ended: the worker's log may say why; if it ran "
+                "out of memory, set spark.driver.memory",
+                code="jvm_lost",
+            ) from error
+        raise
     finally:
         heart.stop()
-        spark.stop()
+        if not jvm_is_gone(spark):
+            spark.stop()
         # Scratch is of no use to another generation.
         shutil.rmtree(scratch, ignore_errors=True)
 
