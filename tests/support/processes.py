@@ -34,3 +34,17 @@ def command_of(pid: int) -> list[str]:
         return (Path("/proc") / str(pid) / "cmdline").read_bytes().decode().split("\0")
     except OSError:
         return []
+
+
+def marked(mark: str) -> list[int]:
+    """Return the living processes with `NAME=value` in the environment they were started with."""
+    wanted = mark.encode()
+    found = []
+    for pid in parents():
+        try:
+            environment = (Path("/proc") / str(pid) / "environ").read_bytes()
+        except OSError:
+            continue  # it ended while we looked, or is somebody else's
+        if wanted in environment.split(b"\0"):
+            found.append(pid)
+    return found
