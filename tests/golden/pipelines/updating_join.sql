@@ -1,15 +1,2 @@
-CREATE TABLE orders (
-  id BIGINT, shop TEXT, item TEXT, amount BIGINT, price DOUBLE, at TIMESTAMP, tags TEXT[],
-  WATERMARK FOR at AS at - INTERVAL '3 seconds'
-) WITH (connector = 'single_file', path = '$input_dir/orders.json', format = 'json', type = 'source');
-CREATE TABLE clicks (
-  user TEXT, shop TEXT, page TEXT, at TIMESTAMP,
-  WATERMARK FOR at AS at - INTERVAL '3 seconds'
-) WITH (connector = 'single_file', path = '$input_dir/clicks.json', format = 'json', type = 'source');
-
-CREATE TABLE output WITH (
-  connector = 'single_file', path = '$output_path', format = 'json', type = 'sink'
-);
-
 INSERT INTO output
 SELECT o.id, c.user FROM orders o JOIN clicks c ON o.shop = c.shop WHERE o.amount > 450 AND c.page = 'cart';

@@ -1,11 +1,3 @@
-CREATE TABLE orders (
-  id BIGINT, shop TEXT, item TEXT, amount BIGINT, price DOUBLE, at TIMESTAMP, tags TEXT[],
-  WATERMARK FOR at AS at - INTERVAL '3 seconds'
-) WITH (connector = 'single_file', path = '$input_dir/orders.json', format = 'json', type = 'source');
-
-CREATE TABLE output WITH (
-  connector = 'single_file', path = '$output_path', format = 'json', type = 'sink'
-);
 CREATE VIEW large AS SELECT shop, amount FROM orders WHERE amount > 150;
 CREATE TABLE kept (shop TEXT, amount BIGINT);
 INSERT INTO kept SELECT shop, amount FROM large WHERE shop IS NOT NULL;

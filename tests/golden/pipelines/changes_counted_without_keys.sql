@@ -1,0 +1,1 @@
+INSERT INTO changes SELECT count(*) AS accounts, sum(balance) AS total FROM accounts WHERE active;

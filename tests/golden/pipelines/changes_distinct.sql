@@ -1,0 +1,1 @@
+INSERT INTO changes SELECT DISTINCT owner, city FROM accounts;

@@ -1,0 +1,1 @@
+INSERT INTO changes SELECT * FROM accounts;

@@ -1,0 +1,1 @@
+INSERT INTO changes SELECT id, unnest(split(owner, '-')) AS part FROM accounts;

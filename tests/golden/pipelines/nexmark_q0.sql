@@ -1,0 +1,2 @@
+-- Pass through.
+INSERT INTO output SELECT auction, bidder, price, datetime, extra FROM bid;

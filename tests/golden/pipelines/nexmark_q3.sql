@@ -1,0 +1,4 @@
+-- Who sells in some states.
+INSERT INTO output
+SELECT p.name, p.city, p.state, a.id FROM auction a JOIN person p ON a.seller = p.id
+WHERE a.category = 10 AND (p.state = 'OR' OR p.state = 'ID' OR p.state = 'CA');

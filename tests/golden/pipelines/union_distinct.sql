@@ -1,0 +1,1 @@
+INSERT INTO output SELECT shop FROM orders UNION SELECT shop FROM clicks;

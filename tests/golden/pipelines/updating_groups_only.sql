@@ -1,0 +1,1 @@
+INSERT INTO changes SELECT shop, page FROM clicks GROUP BY shop, page;
