@@ -88,8 +88,11 @@ def _kept_files(watch: JobWatch, keep_last: int) -> set[str]:
 def _may_be_needed(watch: JobWatch, path: str) -> bool:
     """The generation of the newest record, and later ones, may still record what they wrote.
 
-    Records of generations tell people where files come from.
+    Records of generations tell people where files come from. Graphs are kept for good: there is
+    one per changed query.
     """
+    if path.startswith(f"{layout.GRAPHS}/"):
+        return True
     generation = layout.generation_of(path)
     if generation is None:
         return False
