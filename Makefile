@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 20000
+QUERIES ?= 400
+KILLS ?= 50
 
-.PHONY: setup java demo test lint unit simulate bench bench-full clean
+.PHONY: setup java demo test lint unit simulate fuzz soak bench bench-full clean
 
 setup: $(VENV)/.installed java
 
@@ -34,6 +36,15 @@ lint: setup
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+# Random queries against Spark's batch answer; FIRST=n starts at another seed.
+fuzz: setup
+	@$(BIN)/python -m tests.fuzz --count $(QUERIES) --first $(or $(FIRST),1000)
+
+# Kills at random moments, then every failpoint at every moment: takes an hour or more.
+soak: setup
+	@$(BIN)/python -m tests.faults.soak --kills $(KILLS)
+	@FAULTS=all $(BIN)/python -m pytest tests/faults
 
 bench: setup
 	@$(BIN)/python -m bench --quick

@@ -23,7 +23,7 @@ from headgate.core.failpoints import FOLDER_VARIABLE, REACHED
 from tests.support.processes import command_of, marked
 
 WAIT_SECONDS = 600.0
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1
 TRIES_MAX = 50
 MARK = "FAULT_STAND"
 WORKER = "headgate.engine.worker"
