@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
 
 from headgate.planner import plan
 from tests.support.harness import PipelineHarness
@@ -41,16 +42,33 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("way", ["straight", "rescaled"])
-def test_every_branch_has_all_of_its_rows(spark: SparkSession, tmp_path: Path, way: str) -> None:
+def rerun_everything(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have Spark run every task of every micro-batch twice, as after the loss of an executor."""
+    once, reruns = DataFrame.collect, []
+
+    def twice(df: DataFrame) -> Any:
+        once(df)
+        reruns.append(1)
+        return once(df)
+
+    monkeypatch.setattr(DataFrame, "collect", twice)
+    return reruns
+
+
+@pytest.mark.parametrize("way", ["straight", "rescaled", "rerun"])
+def test_every_branch_has_all_of_its_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    reruns = rerun_everything(monkeypatch) if way == "rerun" else []
     (tmp_path / "orders.json").write_text("".join(json.dumps(o) + "\n" for o in orders()))
     harness = PipelineHarness(spark, plan(SQL.format(root=tmp_path)), tmp_path)
-    if way == "rescaled":
+    if way != "straight":
         harness.run(parallelism=3, rows_per_batch=20, barrier_every=1, kill_at_batch=2)
     # Several micro-batches in one epoch: what is buffered between them must come out, too.
     last = harness.run(parallelism=2, rows_per_batch=20)
     assert not last.failures, last.failures
     assert last.finished
+    assert bool(reruns) == (way == "rerun")
     assert sorted(r["id"] for r in read(tmp_path / "even.json")) == list(range(0, ROWS, 2))
     windows = Counter((o["shop"], i // 20) for i, o in enumerate(orders()))
     assert Counter((r["shop"], r["n"]) for r in read(tmp_path / "per_shop.json")) == Counter(
