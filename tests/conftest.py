@@ -25,7 +25,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         scratch_dir=str(root / "scratch"),
         master="local[2,4]",
         # Thousands of small plans run once each: to optimize their code costs more than it saves.
-        spark_conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        # Room for all of it, or the JVM is busy throwing code away.
+        spark_conf={
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+            "-XX:ReservedCodeCacheSize=240m"
+        },
     )
     session = start_session(settings, parallelism=2, app_name="headgate tests")
     yield session
