@@ -14,8 +14,8 @@ from headgate.connectors.base import Sink, Source
 from headgate.connectors.failures import source_error
 from headgate.connectors.registry import connector
 from headgate.core.checkpoint import StagedFile
-from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, RetryHint
-from headgate.core.graph import LookupJoinSpec, PipelineGraph
+from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, InternalError, RetryHint
+from headgate.core.graph import LookupJoinSpec, PipelineGraph, is_stateful
 from headgate.core.ids import OperatorId
 from headgate.engine.build import Builder
 from headgate.engine.build.lookup_join import KeptLookup
@@ -106,6 +106,7 @@ class Engine:
             for key, report in self._reports.value.items()
             if report.batch == request.context.batch
         }
+        check_subtasks(self.graph, reports, request.context.parallelism)
         observed = {}
         for source, observation in builder.observations.items():
             seen = observation.get["seen"]
@@ -120,6 +121,20 @@ class Engine:
             staged=_staged(reports),
             timings={"plan_ms": (planned - started) * 1000, "spark_ms": (done - planned) * 1000},
         )
+
+
+def check_subtasks(graph: PipelineGraph, reports: Reports, parallelism: int) -> None:
+    """Refuse a micro-batch whose stateful subtasks were numbered otherwise than their state is.
+
+    Each would have worked on no state, and what it reports would be kept for nobody.
+    """
+    for operator, subtask in reports:
+        if subtask >= parallelism and is_stateful(graph.operator(operator).spec):
+            raise InternalError(
+                f"operator {operator} ran as subtask {subtask} of {parallelism}: its state cannot "
+                "be right. This is a defect of the plan.",
+                operator=operator,
+            )
 
 
 def _next_state(state: PipelineState, reports: Reports) -> PipelineState:
