@@ -119,6 +119,11 @@ def closed_by(expected: pa.Table, watermark_us: int) -> pa.Table:
 def read_parquet_output(folder: Path) -> pa.Table:
     """Read what a sink published, `start` as microseconds."""
     files = [p for p in sorted(folder.rglob("*.parquet")) if not p.name.startswith(".")]
+    return read_parquet_files(files)
+
+
+def read_parquet_files(files: list[Path]) -> pa.Table:
+    """Read these files, `start` as microseconds."""
     rows = pa.concat_tables([pq.read_table(path, partitioning=None) for path in files])
     return _start_in_microseconds(rows)
 

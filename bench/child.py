@@ -57,7 +57,7 @@ class Task:
         return sorted(path for path in self.folder.iterdir() if path.is_file())
 
 
-def parse(description: str | None) -> Task:
+def parse(description: str | None, *, fresh: bool = True) -> Task:
     """Read the command line, and make the scratch folder anew."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--workload", required=True)
@@ -73,8 +73,9 @@ def parse(description: str | None) -> Task:
     parser.add_argument("--store", choices=("rocksdb", "hdfs"), default="rocksdb")
     parser.add_argument("--repeats", type=int, default=3)
     task = Task(**vars(parser.parse_args()))
-    shutil.rmtree(task.work, ignore_errors=True)
-    task.work.mkdir(parents=True)
+    if fresh:
+        shutil.rmtree(task.work, ignore_errors=True)
+        task.work.mkdir(parents=True)
     # Spark would otherwise pick any `python3` for its workers, and look up the host's name.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -92,4 +93,6 @@ def report(task: Task, result: RunResult, load_before: float) -> None:
     loaded.save(task.result)
     steady = result.steady
     rates = f"{result.overall:,.0f} rows/s" + (f", steady {steady:,.0f}" if steady else "")
+    if "recovery_s" in result.facts:
+        rates = f"{result.seconds:.1f} s from the kill to the first new output"
     print(f"  {result.system}: {rates}; {result.checked}", flush=True)

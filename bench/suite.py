@@ -13,6 +13,8 @@ HEADGATE = "bench.headgate_runs"
 STREAMING = "bench.peers.structured_streaming"
 BATCH = "bench.peers.spark_batch"
 FLINK = "bench.peers.flink"
+RECOVERY = "bench.recovery"
+STREAMING_RECOVERY = "bench.peers.streaming_recovery"
 
 # Files of 100,000 rows; five of them are one micro-batch.
 FILES_PER_BATCH = 5
@@ -142,6 +144,7 @@ def measures(root: Path, results: Path, scale: Scale) -> Iterator[Measure]:
     yield from _keyed(maker, sets, scale)
     yield from _small(maker, sets, scale)
     yield from _growth(maker, sets, scale)
+    yield from _recovery(maker, sets)
     if scale.full:
         yield from _full(maker, sets, scale)
 
@@ -226,6 +229,16 @@ def _small(maker: _Maker, sets: Sets, scale: Scale) -> Iterator[Measure]:
 
 def _growth(maker: _Maker, sets: Sets, scale: Scale) -> Iterator[Measure]:
     yield maker.make(HEADGATE, "W5 growth", "keyed", sets.growth(), files_per_batch=1)
+
+
+def _recovery(maker: _Maker, sets: Sets) -> Iterator[Measure]:
+    bids = sets.window()
+    for module, variant in (
+        (STREAMING_RECOVERY, "supervised"),
+        (RECOVERY, "cold"),
+        (RECOVERY, "warm spare"),
+    ):
+        yield maker.make(module, "W4 recovery", "window", bids, variant=variant)
 
 
 def _full(maker: _Maker, sets: Sets, scale: Scale) -> Iterator[Measure]:

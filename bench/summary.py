@@ -15,6 +15,7 @@ STREAMING = "Structured Streaming"
 LIMIT = "Spark batch (the limit)"
 SMALL = "small batches"
 GROWTH = "W5 growth"
+RECOVERY = "W4 recovery"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _find(results: Sequence[RunResult], workload: str, system: str) -> RunResult
 
 def rates(results: Sequence[RunResult]) -> list[RateRow]:
     """Return the throughput workloads, in the order in which they were run."""
-    chosen = [r for r in results if r.workload not in (SMALL, GROWTH)]
+    chosen = [r for r in results if r.workload not in (SMALL, GROWTH, RECOVERY)]
     order = {r.workload: position for position, r in reversed(list(enumerate(chosen)))}
     return [_rate(r, results) for r in sorted(chosen, key=lambda r: order[r.workload])]
 
@@ -216,6 +217,37 @@ def _growth_row(
     )
 
 
+@dataclass(frozen=True)
+class RecoveryRow:
+    """From SIGKILL to the first newly published output."""
+
+    system: str
+    variant: str
+    seconds: float
+    ratio_streaming: float | None
+    phases_ms: dict[str, float]
+    checked: str
+    load: float
+
+
+def recoveries(results: Sequence[RunResult]) -> list[RecoveryRow]:
+    """Return the runs in which somebody was killed."""
+    runs = [r for r in results if r.workload == RECOVERY]
+    peer = next((r.seconds for r in runs if r.system == STREAMING), None)
+    return [
+        RecoveryRow(
+            system=r.system,
+            variant=r.variant,
+            seconds=r.seconds,
+            ratio_streaming=r.seconds / peer if peer and r.system != STREAMING else None,
+            phases_ms=dict(r.facts.get("phases_ms", {})),
+            checked=r.checked,
+            load=r.load_before,
+        )
+        for r in runs
+    ]
+
+
 def targets(results: Sequence[RunResult]) -> list[Target]:
     """Return what was aimed at, with what was measured."""
     found: list[Target] = []
@@ -240,6 +272,12 @@ def targets(results: Sequence[RunResult]) -> list[Target]:
         if small_row.system == HEADGATE and small_row.ratio_streaming is not None:
             what = f"small micro-batch ({small_row.query}) against Structured Streaming"
             found.append(_at_most(what, 0.75, small_row.ratio_streaming))
+    for row_back in recoveries(results):
+        if row_back.system == HEADGATE and row_back.variant == "cold" and row_back.ratio_streaming:
+            what = "recovery after SIGKILL, cold, against Structured Streaming"
+            found.append(_at_most(what, 0.6, row_back.ratio_streaming))
+        if row_back.system == HEADGATE and row_back.variant == "warm spare":
+            found.append(_at_most("recovery with a warm spare, seconds", 3.0, row_back.seconds))
     objects = [c.objects for r in results if r.system == HEADGATE for c in r.checkpoints]
     if objects:
         found.append(_at_most("objects of one checkpoint, everything counted", 12, max(objects)))

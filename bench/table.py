@@ -23,7 +23,13 @@ class Sheet:
 
 def sheets(results: Sequence[RunResult]) -> list[Sheet]:
     """Return every table that has rows."""
-    made = [_rates(results), _small(results), _growth(results), _targets(results)]
+    made = [
+        _rates(results),
+        _small(results),
+        _growth(results),
+        _recovery(results),
+        _targets(results),
+    ]
     return [sheet for sheet in made if sheet.rows]
 
 
@@ -108,6 +114,23 @@ def _growth(results: Sequence[RunResult]) -> Sheet:
     more = ("MB p50", "MB mean", "objects max", "answer")
     title = "Growth: the same number of changed keys per epoch, more and more state"
     return Sheet(title, (*columns, *more), tuple(rows))
+
+
+def _recovery(results: Sequence[RunResult]) -> Sheet:
+    rows = [
+        (
+            r.system,
+            r.variant,
+            f"{r.seconds:.1f}",
+            _times(r.ratio_streaming),
+            ", ".join(f"{name} {ms:.0f}" for name, ms in r.phases_ms.items()),
+            r.checked,
+            f"{r.load:.1f}",
+        )
+        for r in summary.recoveries(results)
+    ]
+    columns = ("system", "variant", "seconds", "x streaming", "phases (ms)", "answer", "load")
+    return Sheet("Recovery: from SIGKILL to the first new output", columns, tuple(rows))
 
 
 def _targets(results: Sequence[RunResult]) -> Sheet:

@@ -47,7 +47,7 @@ class ProfiledEngine(lockstep.TimedEngine):
     """Profiles the driver in every micro-batch after the warming ones."""
 
     def jvm_counters(self) -> dict[str, float]:
-        """Return what the JVM has spent on compiling and collecting, in milliseconds and classes."""
+        """Return what the JVM has spent on compiling and collecting so far."""
         jvm: Any = self.spark.sparkContext._jvm
         beans = jvm.java.lang.management.ManagementFactory
         collectors = beans.getGarbageCollectorMXBeans()

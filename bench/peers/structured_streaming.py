@@ -57,7 +57,7 @@ def source(spark: SparkSession, task: Task) -> DataFrame:
     return reader.format(task.data_format).load(str(task.folder))
 
 
-def start(task: Task, rows: DataFrame) -> StreamingQuery:
+def start(task: Task, rows: DataFrame, *, growing: bool = False) -> StreamingQuery:
     if task.query == "window":
         answer = (
             rows.withWatermark("ts", "5 seconds")
@@ -71,6 +71,8 @@ def start(task: Task, rows: DataFrame) -> StreamingQuery:
         answer = rows.groupBy("item").agg(F.count(F.lit(1)).alias("bids"))
         writer = answer.writeStream.format("noop").outputMode("update")
     writer = writer.option("checkpointLocation", str(task.work / "checkpoint"))
+    if growing:
+        return writer.start()
     return writer.trigger(availableNow=True).start()
 
 
