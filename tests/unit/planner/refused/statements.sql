@@ -120,8 +120,8 @@ CREATE TABLE t (a TIMESTAMP, »WATERMARK FOR a) WITH (connector = 'single_file',
 -- error: connector 'single_file' has no metadata key 'offset' (known: none)
 CREATE TABLE t (a BIGINT METADATA FROM »'offset') WITH (connector = 'single_file', path = '/x', type = 'source')
 
--- error: connector 'single_file' cannot be a lookup table
-CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) WITH (»connector = 'single_file', path = '/x')
+-- error: connector 'impulse' cannot be a lookup table
+CREATE TEMPORARY TABLE t (a INT PRIMARY KEY) WITH (»connector = 'impulse')
 
 -- error: lookup table 't' needs a connector
 CREATE TEMPORARY TABLE »t (a INT PRIMARY KEY)
