@@ -36,7 +36,7 @@ from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state import layout
 from headgate.state.facts import CheckpointFacts, EncodedCheckpoint, encode_checkpoint
-from headgate.state.log import read_epoch_record
+from headgate.state.log import read_epoch_record, read_log
 from headgate.state.records import (
     CommittedMarker,
     CurrentGeneration,
@@ -296,11 +296,11 @@ def _check_previous(store: ObjectStore, facts: CheckpointFacts) -> Stale | None:
 
 
 def _superseded(store: ObjectStore, epoch: Epoch) -> Stale | None:
-    for info in store.list(layout.EPOCHS):
-        other = layout.epoch_of(info.path)
-        if other is not None and other > epoch:
-            return Stale(reason="superseded", detail=f"epoch {other} is already recorded")
-    return None
+    # A marker without a record counts as well: the newest record may have been lost.
+    newest = read_log(store).newest
+    if newest is None or newest <= epoch:
+        return None
+    return Stale(reason="superseded", detail=f"epoch {newest} is already recorded")
 
 
 def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
@@ -309,17 +309,15 @@ def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
     Epochs are published in order, so a marker speaks for all epochs before it, too. Only recorded
     checkpoints are published: anything else here is a defect.
     """
-    try:
-        recorded = read_epoch_record(store, job, ref.epoch).ref
-    except CheckpointInvalid as error:
-        if error.code == "missing" and not _exists(store, layout.committed_marker(ref.epoch)):
-            raise InternalError(f"epoch {ref.epoch} has no record", code="not_recorded") from error
-        # Damaged since: the caller has found its checkpoint without it (see `examine.py`).
-        recorded = ref
-    if recorded != ref:
+    recorded = _recorder(store, job, ref)
+    if recorded != ref.generation:
+        if _superseded(store, ref.epoch) is not None:
+            # The caller slept, and others went on: retention has deleted the record, and the marker
+            # of a later epoch speaks for this one.
+            return
+        owner = "has no record" if recorded is None else f"belongs to generation {recorded}"
         raise InternalError(
-            f"epoch {ref.epoch} belongs to generation {recorded.generation}, "
-            f"not to {ref.generation}",
+            f"epoch {ref.epoch} {owner}, but generation {ref.generation} has published it",
             code="not_recorded",
         )
     failpoint("checkpoint.before_marker")
@@ -332,6 +330,17 @@ def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
         # That a marker exists is all it says; one that was damaged since says it as well.
         _log.warning("epoch %d: the committed marker has other content: %s", ref.epoch, error)
     failpoint("checkpoint.after_marker")
+
+
+def _recorder(store: ObjectStore, job: JobId, ref: CheckpointRef) -> Generation | None:
+    """Return whose record the epoch has; None where it has none."""
+    try:
+        return read_epoch_record(store, job, ref.epoch).generation
+    except CheckpointInvalid as error:
+        if error.code == "missing" and not _exists(store, layout.committed_marker(ref.epoch)):
+            return None
+        # Damaged since: the caller has found its checkpoint without it (see `examine.py`).
+        return ref.generation
 
 
 def write_savepoint(

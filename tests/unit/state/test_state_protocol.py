@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -35,6 +36,7 @@ from headgate.state.protocol import (
     write_committed,
     write_savepoint,
 )
+from headgate.state.retention import run_cleanup
 
 
 def claim(store: DictStore, claimant: str, base: CheckpointRef | None = None) -> Generation:
@@ -210,7 +212,10 @@ def test_a_zombie_cannot_continue_the_log_of_its_successor() -> None:
     assert reason(write_checkpoint(store, old.facts())) == "gap"
 
 
-def test_a_writer_that_wakes_up_after_retention_emptied_its_epoch_is_stale() -> None:
+@pytest.mark.parametrize("newest_record_lost", [False, True])
+def test_a_writer_that_wakes_up_after_retention_emptied_its_epoch_is_stale(
+    newest_record_lost: bool,
+) -> None:
     store = DictStore()
     writer = start(store, "a")
     writer.checkpoint()
@@ -222,7 +227,7 @@ def test_a_writer_that_wakes_up_after_retention_emptied_its_epoch_is_stale() -> 
         # While it sleeps before the create, its epoch is recorded, committed and deleted.
         for _ in range(3):
             writer.checkpoint()
-        for epoch in (1, 2):
+        for epoch in (1, 2, 3, 4) if newest_record_lost else (1, 2):
             store.delete(layout.epoch_record(epoch))
 
     operations = len(facts.kinds) + 1  # its creates before the record
@@ -305,6 +310,32 @@ def test_a_marker_needs_the_record_of_that_very_checkpoint() -> None:
     write_committed(store, JOB, ref)
     write_committed(store, JOB, ref)
     assert read_log(store).pending() == ()
+
+
+@pytest.mark.parametrize("refilled", [False, True])
+def test_a_marker_that_comes_after_retention_is_not_needed_any_more(refilled: bool) -> None:
+    """A controller sleeps before its marker; others publish again, go on, and clean up."""
+    store = DictStore()
+    sleepy = start(store, "a")
+    ref = sleepy.checkpoint(commit=False)
+    record = json.loads(store.objects[layout.epoch_record(ref.epoch)])
+    awake = start(store, "b")
+    for _ in range(2):
+        awake.checkpoint()
+    run_cleanup(store, JOB, keep_last=1, live_generation=awake.generation, now_ms=10**12)
+    assert layout.epoch_record(ref.epoch) not in store.objects
+    if refilled:
+        # A writer that slept even longer has put its record there; it counts for nobody.
+        other = {
+            **record,
+            "generation": 2,
+            "manifest": layout.manifest(Generation(2), ref.epoch, record["attempt"]),
+        }
+        store.objects[layout.epoch_record(ref.epoch)] = json.dumps(other).encode()
+    before = dict(store.objects)
+    write_committed(store, JOB, ref)
+    assert store.objects == before
+    assert read_log(store).committed == 3
 
 
 def test_a_savepoint_names_a_checkpoint_once() -> None:
