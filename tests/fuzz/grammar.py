@@ -203,7 +203,9 @@ class Grammar:
             "SELECT w.start AS ws, count(*) AS n, max(a0) AS top, count(DISTINCT g0) AS groups "
             "FROM ({}) AS q GROUP BY w"
         )
-        return Query("nested", outside.format(stream), outside.format(batch))
+        # Spark would merge overlapping sessions of different keys, if it knew them for sessions.
+        plain = f"SELECT g0, a0, named_struct('start', w.start, 'end', w.end) AS w FROM ({batch})"
+        return Query("nested", outside.format(stream), outside.format(plain))
 
     def _window_join(self) -> Query:
         window = self._window_call(session=False)

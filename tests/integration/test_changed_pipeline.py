@@ -15,6 +15,7 @@ from headgate.cli.app import app
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.planner import plan
+from tests.support.cli import HeadgateProcess
 from tests.support.harness import JOB, PipelineHarness
 
 ROWS, CUT = 60, 30
@@ -161,3 +162,27 @@ def assert_command_says(world: World, message: str, **options: Any) -> None:
     shown = CliRunner().invoke(app, ["plan", str(file), "--state-dir", state, "--name", str(JOB)])
     assert message in shown.output + str(shown.exception)
     assert (shown.exit_code == 0) == ("would resume" in message)
+
+
+def test_the_command_refuses_a_changed_query_and_takes_leave_to_drop_state(tmp_path: Path) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in rows())
+    (tmp_path / "orders.json").write_text(text)
+    file = tmp_path / "totals.sql"
+    run = ("run", str(file), "--state-dir", str(tmp_path / "state"), "--parallelism", "1")
+
+    def sql(width: int) -> str:
+        options = {"total": "sum(amount)", "where": "", "input": "orders.json"}
+        return (TABLES + TOTALS).format(root=tmp_path, width=width, **options)
+
+    file.write_text(sql(20))
+    first = HeadgateProcess(*run)
+    assert first.finish() == 0, first.story()
+    file.write_text(sql(10))
+    refused = HeadgateProcess(*run)
+    assert refused.finish() == 1
+    (window,) = [o.id for o in plan(sql(20)).operators if o.spec.kind == "window_aggregate"]
+    assert "the window changed" in refused.story()
+    assert f"--allow-drop-state {window}" in refused.story()
+    allowed = HeadgateProcess(*run, "--allow-drop-state", window)
+    assert allowed.finish() == 0, allowed.story()
+    assert allowed.states()[-1] == "finished"

@@ -98,8 +98,10 @@ class Builder:
         """
         if not self._keeps_state(operator):
             return frame
-        marked = frame.df.selectExpr("*", "spark_partition_id() AS _branch_partition")
-        apart = marked.repartitionById(self.context.parallelism, F.col("_branch_partition"))
+        count = self.context.parallelism
+        # A union among the inputs has more partitions: they are folded.
+        number = f"pmod(spark_partition_id(), {count}) AS _branch_partition"
+        apart = frame.df.selectExpr("*", number).repartitionById(count, F.col("_branch_partition"))
         return Frame(apart.drop("_branch_partition"))
 
     def _keeps_state(self, operator: OperatorId) -> bool:
