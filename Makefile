@@ -9,6 +9,7 @@ KILLS ?= 50
 .PHONY: setup java demo test lint unit simulate fuzz soak bench bench-full clean
 
 setup: $(VENV)/.installed java
+	@$(BIN)/python -m headgate.engine.class_archive
 
 $(VENV)/.installed: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -29,8 +30,8 @@ test: setup lint
 	@$(BIN)/python -m pytest
 
 lint: setup
-	@$(BIN)/ruff check src tests bench
-	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/ruff check src tests bench examples
+	@$(BIN)/ruff format --check src tests bench examples
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headgate.core.graph import PipelineGraph
 from headgate.core.compat import Compatible, NeedsDrop, compare_graphs
+from headgate.core.graph import PipelineGraph
 from tests.unit.planner.planner_world import ids, planned
 
 COUNT = "SELECT auction, count(*) FROM bids GROUP BY 1, tumble('1 minute')"
