@@ -10,6 +10,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from headgate.core.messages import RunSettings, SpareSettings
+from headgate.engine.class_archive import java_options, rehearse
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 # An empty micro-batch must still run its stateful operators (a window may be due), so the
 # optimizer may not remove a plan because its input is empty.
@@ -65,7 +68,10 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
     if loopback:
         defaults["spark.driver.host"] = "127.0.0.1"
-    for key, value in (defaults | settings.spark_conf | required).items():
+    configured = defaults | settings.spark_conf | required
+    if "ArchiveClassesAtExit" not in configured.get(JAVA_OPTIONS, ""):
+        configured[JAVA_OPTIONS] = f"{configured.get(JAVA_OPTIONS, '')} {java_options()}".strip()
+    for key, value in configured.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -91,9 +97,9 @@ def warm_session(spare: SpareSettings) -> SparkSession:
         spark_conf=spare.spark_conf,
     )
     session = start_session(settings, parallelism=spare.parallelism, app_name="headgate spare")
-    rows = session.range(0, 1_000, 1, spare.parallelism).selectExpr("id % 7 AS k", "id AS v")
-    sums = rows.groupBy("k").agg({"v": "sum"}).toDF("k", "v")
-    sums.mapInArrow(lambda batches: batches, "k long, v long").collect()
+    if spare.master.startswith("local"):
+        # Elsewhere the executors may not see this folder.
+        rehearse(session, spare.scratch_dir)
     return session
 
 
