@@ -66,14 +66,14 @@ def counting(
     return stand
 
 
-def finish(stand: Stand, rows: int = ROWS) -> None:
+def finish(stand: Stand, rows: int = ROWS, **settings: int) -> None:
     """Let the job come to the end of its data, quickly: nothing that happened may show.
 
-    Neither in the output, nor in the state, nor on the machine.
+    Neither in the output, nor in the state, nor on the machine. `settings` are for the last run.
     """
     stand.wait_for_state("running", "finished")
     assert stand.view()["state"] == "running", "the data ended before the faults did"
-    stand.tell("restart", max_batch_rows=rows)
+    stand.tell("restart", max_batch_rows=rows, **settings)
     stand.wait_for_state("finished", "failed")
     assert stand.view()["state"] == "finished", stand.story()
     assert_exact(stand.folder, rows)
