@@ -33,6 +33,8 @@ class LoadLook:
     published: int
     newest: int
     recoverable: bool
+    # Whether a person had asked to ignore the state, and no epoch had started from nothing since.
+    reset_allowed: bool
 
 
 class Checks:
@@ -60,8 +62,14 @@ class Checks:
             self._record_created(job, data, since_ms)
         elif generation is not None and path == layout.generation_record(generation):
             self.jobs[job].claimed_ms[generation] = self._world.scheduler.now_ms
+            base = json.loads(data)["base"]
+            self.jobs[job].bases[generation] = 0 if base is None else base["epoch"]
         elif path.startswith("committed/"):
             self._marker_created(job, path)
+        elif path.startswith(f"{layout.SAVEPOINTS}/"):
+            savepoint = json.loads(data)
+            epoch = savepoint["checkpoint"]["epoch"]
+            self.jobs[job].written_savepoints[savepoint["name"]] = epoch
 
     def _record_created(self, job: JobId, data: bytes, since_ms: int) -> None:
         bucket, watch = self._world.bucket, self.jobs[job]
@@ -283,14 +291,16 @@ class Checks:
 
     def before_load(self, job: JobId) -> LoadLook:
         watch = self.jobs[job]
-        return LoadLook(watch.published, watch.newest, self.is_recoverable(job))
+        return LoadLook(
+            watch.published, watch.newest, self.is_recoverable(job), watch.resets_allowed > 0
+        )
 
     def after_load(self, job: JobId, before: LoadLook, events: list[Event]) -> None:
         """What a preparation may answer depends on what was true when it began."""
         for event in events:
             match event:
                 case LoadPrepared():
-                    self._load_prepared(job, event, before.published)
+                    self._load_prepared(job, event, before)
                 case ActionFailed(error=error) if error.code == "unrecoverable_epoch":
                     still = before.newest == self.jobs[job].newest and self.is_recoverable(job)
                     if before.recoverable and still:
@@ -298,15 +308,20 @@ class Checks:
                 case _:
                     pass
 
-    def _load_prepared(self, job: JobId, event: LoadPrepared, published: int) -> None:
+    def _load_prepared(self, job: JobId, event: LoadPrepared, before: LoadLook) -> None:
         plan, watch = event.plan, self.jobs[job]
         if event.skipped:
             self._world.counts["checkpoints set aside"] += len(event.skipped)
         if plan.checkpoint is not None:
             self._world.counts["checkpoints loaded"] += 1
-        if not plan.replays and plan.checkpoint is None and watch.resets_allowed:
-            self._state_ignored(job, watch, event)
-            return
+        if not plan.replays and plan.checkpoint is None:
+            if watch.resets_allowed:
+                self._state_ignored(job, watch, event)
+                return
+            if before.reset_allowed:
+                # While it looked, another controller did what was asked for: this answer comes too
+                # late. A record that starts from nothing now would be a `lineage_gap`.
+                return
         restored = 0 if plan.checkpoint is None else int(plan.checkpoint.epoch)
         if plan.checkpoint is None and plan.replays:
             # Rebuilt from nothing: from the epoch in which the job last started from nothing.
@@ -315,9 +330,9 @@ class Checks:
             if replay.epoch != restored + 1:
                 raise Violation("replay_gap", f"epoch {replay.epoch} replayed after {restored}")
             restored = int(replay.epoch)
-        if restored < published:
+        if restored < before.published:
             raise Violation(
-                "restored_too_old", f"epoch {restored}, but epoch {published} is published"
+                "restored_too_old", f"epoch {restored}, but epoch {before.published} is published"
             )
 
     def _state_ignored(self, job: JobId, watch: JobWatch, event: LoadPrepared) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headgate.controller.actions import (
@@ -46,13 +46,22 @@ class Flight:
 
     generation: int = 0
     epoch: int = 0
+    attempt: int = 0
     over: bool = True
-    # By the clock of the runner; what takes longer than the timeout is given up.
+    # By the clock of the runner: when the rules decided what is being done now, and when they give
+    # the checkpoint up. Their decision may be carried out much later.
+    decided_ms: int = 0
     until_ms: int = 0
     cleanups: int = 0
-    savepoints: int = 0
-    # A savepoint belongs to the checkpoint it names and is given up with it.
-    savepoint_until_ms: int = 0
+    # Savepoints being written, and until when. Each belongs to the checkpoint it names and is given
+    # up with it: what is still on its way then, or of an ended generation, holds up nothing.
+    savepoints: list[tuple[WriteSavepoint, int]] = field(default_factory=list)
+
+    def saves(self, generation: int) -> bool:
+        return any(
+            savepoint.generation == generation and self.decided_ms < until_ms
+            for savepoint, until_ms in self.savepoints
+        )
 
 
 class Conduct:
@@ -69,18 +78,20 @@ class Conduct:
         """One checkpoint in flight per runner, none while it cleans up."""
         flight = self._flights[runner]
         match action:
-            case SendToWorker(message=Barrier(generation=generation, epoch=epoch)):
+            case SendToWorker(message=Barrier(generation=generation, epoch=epoch, attempt=attempt)):
                 if flight.cleanups:
                     raise Violation("checkpoint_while_cleaning", f"epoch {epoch}")
                 same = (generation, epoch) == (flight.generation, flight.epoch)
                 if not same and generation == flight.generation and not flight.over:
                     raise Violation("two_in_flight", f"epochs {flight.epoch} and {epoch}")
-                now_ms = runner.controller.now_ms()
-                if flight.savepoints and now_ms < flight.savepoint_until_ms:
+                if flight.saves(generation):
                     raise Violation("two_in_flight", f"epoch {epoch} while a savepoint is written")
-                flight.generation, flight.epoch, flight.over = generation, epoch, False
-                limits = self._world.checks.jobs[runner.job].workload.spec.limits
-                flight.until_ms = now_ms + limits.checkpoint_timeout_ms
+                if not same or attempt != flight.attempt:
+                    # A barrier that is only said again gives the checkpoint no more time.
+                    limits = self._world.checks.jobs[runner.job].workload.spec.limits
+                    flight.until_ms = flight.decided_ms + limits.checkpoint_timeout_ms
+                flight.generation, flight.epoch, flight.attempt = generation, epoch, attempt
+                flight.over = False
             case RunCleanup(generation=generation):
                 if flight.cleanups:
                     raise Violation("two_cleanups", "a cleanup began while another one ran")
@@ -89,8 +100,7 @@ class Conduct:
                 flight.cleanups += 1
                 self._world.counts["cleanups"] += 1
             case WriteSavepoint():
-                flight.savepoints += 1
-                flight.savepoint_until_ms = flight.until_ms
+                flight.savepoints.append((action, flight.until_ms))
             case _:
                 pass
 
@@ -100,7 +110,8 @@ class Conduct:
             case RunCleanup():
                 flight.cleanups -= 1
             case WriteSavepoint():
-                flight.savepoints -= 1
+                ended = [saved for saved, _ in flight.savepoints].index(action)
+                del flight.savepoints[ended]
             case MarkCommitted(epoch=epoch, inherited=False) if epoch == flight.epoch:
                 flight.over = any(isinstance(event, MarkerWritten) for event in events)
             case RecordCheckpoint():
@@ -132,17 +143,23 @@ class Conduct:
                 pass
 
     def event_begins(self, runner: Runner, event: Event) -> None:
-        if isinstance(event, RestartRequested):
+        self._flights[runner].decided_ms = runner.controller.now_ms()
+        if isinstance(event, RestartRequested) and runner.holds_lease:
             # It may be stored although nobody gets to know.
             self._world.checks.jobs[runner.job].stop_asked = False
 
     def event_handled(
         self, runner: Runner, event: Event, before: JobState, *, stored: bool
     ) -> None:
-        """A stop that a person asked for is not forgotten, whatever fails on the way."""
+        """A stop that a person asked for is not forgotten, whatever fails on the way.
+
+        A runner without the lease only remembers how the job once was. It can store nothing, so
+        what it believes says neither that the job runs again nor that it has ended.
+        """
         watch, after = self._world.checks.jobs[runner.job], runner.state
         if not runner.holds_lease:
             self._world.counts["steps without the lease (two controllers awake)"] += 1
+            return
         if is_terminal(after):
             watch.stop_asked = False
         elif isinstance(event, StopRequested) and stored:

@@ -141,7 +141,9 @@ class Runner:
     @property
     def holds_lease(self) -> bool:
         """Whether it is still the one that may drive the job."""
-        return self._world.database.lease_number(self.job) == self.lease.number
+        database = self._world.database
+        # A database that replaces a lost one counts its leases from one again.
+        return self._database is database and database.lease_number(self.job) == self.lease.number
 
     # ---- events ------------------------------------------------------------------------------
 

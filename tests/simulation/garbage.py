@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
 from headgate.core.ids import Generation, JobId
@@ -61,7 +61,7 @@ def check_garbage(world: World, job: JobId) -> None:
         now_ms=now_ms,
     )
     folder = world.bucket.folder(job)
-    kept = _kept_files(watch, keep_last)
+    kept = _kept_files(watch, keep_last, _usable_savepoints(watch, folder.keys()))
     # The newest marker speaks for all before it.
     kept.add(max((path for path in folder if path.startswith(layout.COMMITTED)), default=""))
     for path in sorted(folder):
@@ -69,20 +69,46 @@ def check_garbage(world: World, job: JobId) -> None:
             raise Violation("garbage_left", f"{job}: nobody can reach {path}")
 
 
-def _kept_files(watch: JobWatch, keep_last: int) -> set[str]:
+def _usable_savepoints(watch: JobWatch, folder: Set[str]) -> dict[str, int]:
+    """Return those that somebody was told of, and those that a person finds by their name.
+
+    A controller may die when a savepoint is written and before it can say so: it was asked for, is
+    listed and can be restored. One whose data is gone is of no use to anybody.
+    """
+    usable = dict(watch.savepoints)
+    for name, epoch in watch.written_savepoints.items():
+        entry = watch.canonical[epoch]
+        if {layout.savepoint(name)} | entry.state_files | entry.output_files <= folder:
+            usable[name] = epoch
+    return usable
+
+
+def _kept_files(watch: JobWatch, keep_last: int, savepoints: dict[str, int]) -> set[str]:
     newest = sorted(watch.canonical, reverse=True)[:keep_last]
-    epochs = set(newest)
+    epochs = set(newest) | _epochs_since_base(watch)
     for epoch in newest:
         # What a checkpoint after a rebuild goes back to.
         entry = watch.canonical[epoch]
         if entry.replayed:
             epochs.update((entry.parent or entry.replayed[0], *entry.replayed))
-    named = set(watch.savepoints.values())
-    kept = {layout.CURRENT_GENERATION, *(layout.savepoint(name) for name in watch.savepoints)}
+    named = set(savepoints.values())
+    kept = {layout.CURRENT_GENERATION, *(layout.savepoint(name) for name in savepoints)}
     for epoch in epochs | named:
         kept |= watch.canonical[epoch].files
         kept.add(layout.committed_marker(epoch))
     return kept
+
+
+def _epochs_since_base(watch: JobWatch) -> set[int]:
+    """Return what the last generation may restore, as long as it has recorded nothing itself.
+
+    It may be of a controller that slept while others went on, and start further back than they.
+    """
+    last = max(watch.claimed_ms)
+    base = watch.bases[last]
+    if last <= watch.canonical[watch.newest].generation or not base:
+        return set()
+    return {epoch for epoch in watch.canonical if epoch >= base}
 
 
 def _may_be_needed(watch: JobWatch, path: str) -> bool:

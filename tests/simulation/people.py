@@ -77,7 +77,7 @@ class People:
             case Stopped() if everything:
                 self._done.add(job)
                 return
-            case Stopped() | Failed():
+            case Stopped() | Failed() if not self._is_asleep(job):
                 self._restart_again(job, state)
             case Recovering() if _names_damage(state):
                 self._heal(job)
@@ -86,6 +86,14 @@ class People:
             case _:
                 pass
         world.scheduler.after(LOOK_MS, lambda: self._look(job))
+
+    def _is_asleep(self, job: JobId) -> bool:
+        """Whether the job's controller stands still: a restart that nobody has taken yet is none.
+
+        Where clocks disagree, the other controller may wait longer than the pause for the lease.
+        """
+        runner = self._world.runner(job)
+        return runner is not None and runner.controller.is_paused
 
     def _restart_again(self, job: JobId, state: Stopped | Failed) -> None:
         self._restarts[job] = self._restarts.get(job, 0) + 1

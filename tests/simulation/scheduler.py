@@ -53,6 +53,10 @@ class Process:
 
     # ---- time --------------------------------------------------------------------------------
 
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_until_ms > self.scheduler.now_ms
+
     def now_ms(self) -> int:
         """Return what the clock of this process shows."""
         return self.scheduler.now_ms + self.clock_offset_ms
@@ -66,7 +70,7 @@ class Process:
         def run() -> None:
             if not self.alive:
                 return
-            if self.paused_until_ms > self.scheduler.now_ms:
+            if self.is_paused:
                 self.scheduler.at(self.paused_until_ms, run)
             else:
                 action()

@@ -23,7 +23,9 @@ class JobWatch:
     # The next epoch that the reference has not seen published by all sinks.
     unverified: int = 1
     published: int = 0
+    # Savepoints that somebody was told of, and all that were written: name -> epoch.
     savepoints: dict[str, int] = field(default_factory=dict)
+    written_savepoints: dict[str, int] = field(default_factory=dict)
     # Rows of each sink since the job last started from nothing.
     sink_rows: dict[OperatorId, int] = field(default_factory=dict)
     resets_allowed: int = 0
@@ -33,6 +35,8 @@ class JobWatch:
     leftovers: set[int] = field(default_factory=set)
     # When each generation was claimed.
     claimed_ms: dict[int, int] = field(default_factory=dict)
+    # The epoch that each of them was to start from; 0 = from nothing.
+    bases: dict[int, int] = field(default_factory=dict)
     # A person asked for a stop and for nothing else since.
     stop_asked: bool = False
 
