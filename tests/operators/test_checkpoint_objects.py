@@ -44,3 +44,21 @@ def test_a_checkpoint_of_one_stateful_operator_writes_at_most_twelve_objects(
     assert written <= OBJECTS_MAX * epochs, sorted((tmp_path / "state").rglob("*"))
     # Every subtask had state and output, so that nothing was spared by having nothing to write.
     assert len(list((tmp_path / "sums").rglob("*.parquet"))) >= epochs
+
+
+def test_progress_tells_rows_and_times_of_every_operator(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    row = '{{"id": {}, "shop": "s", "at": "2024-01-01T00:00:{:02}Z"}}\n'
+    (tmp_path / "orders.json").write_text("".join(row.format(i, i) for i in range(40)))
+    harness = PipelineHarness(spark, plan(SQL.format(root=tmp_path)), tmp_path)
+    progress = harness.run(rows_per_batch=20).progress
+    counted = {name.split("-")[0]: rows for name, rows in progress.operators.items()}
+    assert (counted["source"].rows_in, counted["source"].rows_out) == (40, 40)
+    # One row per window leaves the operator, and reaches the sink.
+    window = next(rows for name, rows in counted.items() if name not in ("source", "sink"))
+    assert (window.rows_out, window.rows_late) == (4, 0)
+    assert counted["sink"].rows_in == 4
+    assert {"plan_ms", "spark_ms", "state_ms", "upload_ms"} <= progress.timings.keys()
+    # The last micro-batch ended with a barrier: something was written.
+    assert progress.timings["upload_ms"] > 0

@@ -84,6 +84,19 @@ class Restored:
 
 
 @model
+class OperatorProgress:
+    """Rows of one operator since the generation started.
+
+    Counted where they are handed over: at sources, stateful operators and sinks. What lies between
+    them Spark runs as one piece.
+    """
+
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+
+
+@model
 class Progress:
     """Totals since the generation started, and gauges."""
 
@@ -100,8 +113,10 @@ class Progress:
     last_batch_ms: float = 0.0
     last_batch_rows: int = 0
     executors: int = 1
-    # Where the last micro-batch's time went: plan, spark, ... in milliseconds.
+    # Where the last micro-batch's time went, in milliseconds: building the plan, running it in
+    # Spark, and of that the slowest subtask's work on state and its writing to the store.
     timings: dict[str, float] = {}  # noqa: RUF012
+    operators: dict[OperatorId, OperatorProgress] = {}  # noqa: RUF012
 
 
 @model

@@ -47,6 +47,7 @@ from headgate.engine.epoch import EpochLedger, Segment
 from headgate.engine.link import Link, LinkLost
 from headgate.engine.microbatch import BatchResult, Engine, discard_scratch
 from headgate.engine.pace import BatchPace
+from headgate.engine.progress import after_batch
 from headgate.engine.publisher import Publisher
 from headgate.engine.reports import Reports
 from headgate.engine.restore import preload_runs, restored_state
@@ -334,23 +335,13 @@ class WorkerLoop:
             self._link.send(SourcesFinished(generation=self._start.generation))
 
     def _note_progress(self, result: BatchResult, elapsed_ms: float) -> None:
-        reports = result.reports.values()
-        sinks = {o.id for o in self._start.graph.sinks()}
-        rows = sum(seen.rows for seen in result.observed.values())
-        samples = (seen.bad_sample for seen in result.observed.values())
-        past = self.progress
-        self.progress = Progress(
-            batches=past.batches + 1,
-            rows_in=past.rows_in + rows,
-            rows_out=past.rows_out + sum(r.rows_in for r in reports if r.operator in sinks),
-            rows_late=past.rows_late + sum(r.rows_late for r in reports),
-            rows_bad=past.rows_bad + sum(seen.bad for seen in result.observed.values()),
-            bad_sample=next(filter(None, samples), past.bad_sample),
+        self.progress = after_batch(
+            self.progress,
+            result,
+            sinks={o.id for o in self._start.graph.sinks()},
+            elapsed_ms=elapsed_ms,
             watermark=self._tracker.reached,
             lag_rows=self._lag_rows,
-            last_batch_ms=elapsed_ms,
-            last_batch_rows=rows,
-            timings=result.timings,
         )
 
     # ---- acknowledging -----------------------------------------------------------------------

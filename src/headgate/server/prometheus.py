@@ -129,6 +129,29 @@ def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
         "How long the last micro-batch took.",
         [(labels, progress.last_batch_ms / 1000)],
     )
+    page.add(
+        "job_batch_part_seconds",
+        "gauge",
+        "Where the time of the last micro-batch went; state and upload are parts of spark.",
+        [
+            ({**labels, "part": name.removesuffix("_ms")}, ms / 1000)
+            for name, ms in progress.timings.items()
+        ],
+    )
+    for name, meaning in (
+        ("rows_in", "Rows that an operator was given by this generation."),
+        ("rows_out", "Rows that an operator gave on in this generation."),
+        ("rows_late", "Rows that an operator dropped: they came after their window."),
+    ):
+        page.add(
+            f"operator_{name}_total",
+            "counter",
+            meaning,
+            [
+                ({**labels, "operator": operator}, getattr(counted, name))
+                for operator, counted in progress.operators.items()
+            ],
+        )
     page.add("job_executors", "gauge", "Spark executors.", [(labels, progress.executors)])
     if progress.lag_rows is not None:
         page.add("job_lag_rows", "gauge", "Rows that wait.", [(labels, progress.lag_rows)])

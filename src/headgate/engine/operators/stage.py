@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ class StoreWriter:
     store: ObjectStore
     context: StageContext
     written: int = 0
+    upload_ms: float = 0.0
 
     def write(
         self, suffix: str, data: bytes | pa.Buffer, rows: int, extra: dict[str, Any] | None = None
@@ -47,7 +49,9 @@ class StoreWriter:
         payload = data if isinstance(data, bytes) else data.to_pybytes()
         path = f"{self.context.folder}{self.context.name_prefix}{self.written}{suffix}"
         self.written += 1
+        started = time.perf_counter()
         self.store.put(path, payload)
+        self.upload_ms += (time.perf_counter() - started) * 1000
         return StagedFile(
             path=path,
             bytes=len(payload),
@@ -118,13 +122,19 @@ class SinkSubtask:
             name_prefix=f"{index:03}-{attempt}-",
         )
         writer = StoreWriter(job_store(open_store(self.context.state_url), self.context.job), stage)
+        started = time.perf_counter()
         staged = self.sink.stage(stage, _replayed(mine, rows), writer)
+        elapsed_ms = (time.perf_counter() - started) * 1000
         return replace(
             report,
             staged=tuple(staged),
             consumed=tuple(b.path for b in mine),
             new_objects=len(staged),
             new_bytes=sum(s.bytes for s in staged),
+            timings={
+                "snapshot_ms": elapsed_ms - writer.upload_ms,
+                "upload_ms": writer.upload_ms,
+            },
         )
 
     def _buffered(

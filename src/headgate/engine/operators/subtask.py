@@ -22,6 +22,7 @@ from headgate.engine.context import BatchContext
 from headgate.engine.reports import Reports, SubtaskReport
 from headgate.state.stores import job_store, open_store
 from headgate.state.tables import KeyedTable, MultiTable, TableIo, TimeTable
+from headgate.state.tables.io import WriteStats
 from headgate.state.tables.time_table import MergeRows
 from headgate.state.tables.version import TableVersion
 
@@ -93,7 +94,8 @@ class StatefulSubtask:
             yield batch
         computed = time.perf_counter()
         failpoint("task.before_write")
-        versions, objects, written = self._finish_tables(subtask)
+        versions, written = self._finish_tables(subtask)
+        finished = time.perf_counter()
         failpoint("task.after_write")
         report = SubtaskReport(
             operator=self.operator,
@@ -104,27 +106,28 @@ class StatefulSubtask:
             rows_out=rows_out,
             rows_late=subtask.rows_late,
             next_timer=subtask.next_timer,
-            new_objects=objects,
-            new_bytes=written,
+            new_objects=written.objects,
+            new_bytes=written.bytes,
             timings={
                 "compute_ms": (computed - started - counted.waited) * 1000,
                 "alignment_ms": counted.waited * 1000,
-                "snapshot_ms": (time.perf_counter() - computed) * 1000,
+                "snapshot_ms": (finished - computed) * 1000 - written.upload_ms,
+                "upload_ms": written.upload_ms,
             },
         )
         self.reports.add({(self.operator, index): report})
 
-    def _finish_tables(self, subtask: Subtask) -> tuple[tuple[TableVersion, ...], int, int]:
+    def _finish_tables(self, subtask: Subtask) -> tuple[tuple[TableVersion, ...], WriteStats]:
         versions: list[TableVersion] = []
-        objects = written = 0
+        written = WriteStats()
         for table in subtask.tables:
             if self.context.barrier:
                 version, stats = table.finish_epoch(self.context.epoch)
-                objects, written = objects + stats.objects, written + stats.bytes
+                written += stats
             else:
                 version = table.finish_batch(self.context.epoch, self.context.batch)
             versions.append(version)
-        return tuple(versions), objects, written
+        return tuple(versions), written
 
 
 def table_io(context: BatchContext, operator: OperatorId, subtask: int, attempt: str) -> TableIo:
