@@ -95,4 +95,8 @@ def report(task: Task, result: RunResult, load_before: float) -> None:
     rates = f"{result.overall:,.0f} rows/s" + (f", steady {steady:,.0f}" if steady else "")
     if "recovery_s" in result.facts:
         rates = f"{result.seconds:.1f} s from the kill to the first new output"
+    if "p50_s" in result.facts:
+        rates = "p50 {p50_s:.2f} s, p99 {p99_s:.2f} s, idle {idle_cpu:.3f} cores".format(
+            **result.facts
+        )
     print(f"  {result.system}: {rates}; {result.checked}", flush=True)

@@ -15,6 +15,8 @@ BATCH = "bench.peers.spark_batch"
 FLINK = "bench.peers.flink"
 RECOVERY = "bench.recovery"
 STREAMING_RECOVERY = "bench.peers.streaming_recovery"
+LATENCY = "bench.latency"
+STREAMING_LATENCY = "bench.peers.streaming_latency"
 
 # Files of 100,000 rows; five of them are one micro-batch.
 FILES_PER_BATCH = 5
@@ -145,6 +147,8 @@ def measures(root: Path, results: Path, scale: Scale) -> Iterator[Measure]:
     yield from _small(maker, sets, scale)
     yield from _growth(maker, sets, scale)
     yield from _recovery(maker, sets)
+    for module in (STREAMING_LATENCY, LATENCY):
+        yield maker.make(module, "W6 latency", "window", sets.small())
     if scale.full:
         yield from _full(maker, sets, scale)
 

@@ -16,6 +16,7 @@ LIMIT = "Spark batch (the limit)"
 SMALL = "small batches"
 GROWTH = "W5 growth"
 RECOVERY = "W4 recovery"
+LATENCY = "W6 latency"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _find(results: Sequence[RunResult], workload: str, system: str) -> RunResult
 
 def rates(results: Sequence[RunResult]) -> list[RateRow]:
     """Return the throughput workloads, in the order in which they were run."""
-    chosen = [r for r in results if r.workload not in (SMALL, GROWTH, RECOVERY)]
+    chosen = [r for r in results if r.workload not in (SMALL, GROWTH, RECOVERY, LATENCY)]
     order = {r.workload: position for position, r in reversed(list(enumerate(chosen)))}
     return [_rate(r, results) for r in sorted(chosen, key=lambda r: order[r.workload])]
 
@@ -245,6 +246,32 @@ def recoveries(results: Sequence[RunResult]) -> list[RecoveryRow]:
             load=r.load_before,
         )
         for r in runs
+    ]
+
+
+@dataclass(frozen=True)
+class LatencyRow:
+    """From an event to its published output, and the cost of idling."""
+
+    system: str
+    p50_s: float
+    p99_s: float
+    idle_cores: float
+    load: float
+
+
+def latency(results: Sequence[RunResult]) -> list[LatencyRow]:
+    """Return the runs that measured latency."""
+    return [
+        LatencyRow(
+            system=r.system,
+            p50_s=r.facts["p50_s"],
+            p99_s=r.facts["p99_s"],
+            idle_cores=r.facts["idle_cpu"],
+            load=r.load_before,
+        )
+        for r in results
+        if r.workload == LATENCY
     ]
 
 

@@ -28,6 +28,7 @@ def sheets(results: Sequence[RunResult]) -> list[Sheet]:
         _small(results),
         _growth(results),
         _recovery(results),
+        _latency(results),
         _targets(results),
     ]
     return [sheet for sheet in made if sheet.rows]
@@ -131,6 +132,15 @@ def _recovery(results: Sequence[RunResult]) -> Sheet:
     ]
     columns = ("system", "variant", "seconds", "x streaming", "phases (ms)", "answer", "load")
     return Sheet("Recovery: from SIGKILL to the first new output", columns, tuple(rows))
+
+
+def _latency(results: Sequence[RunResult]) -> Sheet:
+    rows = [
+        (r.system, f"{r.p50_s:.2f}", f"{r.p99_s:.2f}", f"{r.idle_cores:.3f}", f"{r.load:.1f}")
+        for r in summary.latency(results)
+    ]
+    columns = ("system", "p50 s", "p99 s", "idle, cores", "load")
+    return Sheet("Latency: event to published output, 10,000 a second", columns, tuple(rows))
 
 
 def _targets(results: Sequence[RunResult]) -> Sheet:

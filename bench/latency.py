@@ -1,0 +1,164 @@
+"""W6: from an event to its published output, at 10,000 events a second; and what idling costs.
+
+A feeder writes a small file ten times a second; every row of it carries the moment of writing. The
+pipeline copies rows, checkpoints once a second, and a row's latency ends when its output is
+visible. Then the feeding ends, and the processor time of the idle pipeline is taken.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench import machine
+from bench.child import CORES, DRIVER_MEMORY, Task, parse, report
+from bench.results import RunResult
+from headgate.components import embedded_controller
+from headgate.controller.limits import Limits
+from headgate.controller.spec import JobSpec
+
+WORKLOAD = "W6 latency"
+EVENTS_PER_SECOND = 10_000
+FILES_PER_SECOND = 10
+WARMING_SECONDS = 15.0
+MEASURED_SECONDS = 20.0
+IDLE_SECONDS = 15.0
+DRAIN_SECONDS = 30.0
+POLL_SECONDS = 0.01
+
+SQL = """
+CREATE TABLE events (id BIGINT, ts TIMESTAMP, WATERMARK FOR ts) WITH (
+  connector = 'filesystem', type = 'source', path = '{feed}', format = 'parquet');
+CREATE TABLE copied (id BIGINT, ts TIMESTAMP) WITH (
+  connector = 'filesystem', type = 'sink', path = '{output}', format = 'parquet');
+INSERT INTO copied SELECT id, ts FROM events WHERE id >= 0;
+"""
+
+
+class LiveFeeder:
+    """Writes files of rows that have just happened."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self.written = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        rows = EVENTS_PER_SECOND // FILES_PER_SECOND
+        due = time.monotonic()
+        while not self._end.wait(max(0.0, due - time.monotonic())):
+            due += 1 / FILES_PER_SECOND
+            now = pa.scalar(round(time.time() * 1e6), pa.timestamp("us", tz="UTC"))
+            ids = pa.array(range(self.written * rows, (self.written + 1) * rows))
+            table = pa.table({"id": ids, "ts": pa.repeat(now, rows)})
+            # A name with a dot in front is not seen until the file is whole.
+            hidden = self.folder / f".{self.written:06}.parquet"
+            pq.write_table(table, hidden)
+            hidden.rename(self.folder / f"{self.written:06}.parquet")
+            self.written += 1
+
+
+def latencies(feeder: LiveFeeder, published: Callable[[], list[Path]]) -> list[float]:
+    """Feed, look out for new output, and return the seconds from event to output, per file fed."""
+    feeder.start()
+    seen: set[Path] = set()
+    found: dict[int, float] = {}
+    begun = time.monotonic()
+    feeding = WARMING_SECONDS + MEASURED_SECONDS
+    while time.monotonic() - begun < feeding + DRAIN_SECONDS:
+        if time.monotonic() - begun > feeding:
+            feeder.stop()
+            if len(found) == feeder.written:
+                break
+        for path in published():
+            if path in seen:
+                continue
+            seen.add(path)
+            now = time.time()
+            for moment in set(pq.read_table(path)["ts"].cast("int64").to_pylist()):
+                found.setdefault(moment, now - moment / 1e6)
+        time.sleep(POLL_SECONDS)
+    if len(found) != feeder.written:
+        raise RuntimeError(f"{len(found)} of {feeder.written} files were published in time")
+    warm = min(found) + WARMING_SECONDS * 1e6
+    return [seconds for moment, seconds in found.items() if moment >= warm]
+
+
+def idle_cpu() -> float:
+    """Return the processor seconds per second of everything below this process."""
+    before, begun = machine.tree_cpu_seconds(), time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    return (machine.tree_cpu_seconds() - before) / (time.monotonic() - begun)
+
+
+def result(task: Task, system: str, measured: list[float], idle: float) -> RunResult:
+    """Return the figures in the form of all the others."""
+    ordered = sorted(measured)
+    facts = {
+        "p50_s": statistics.median(ordered),
+        "p99_s": ordered[min(len(ordered) - 1, round(len(ordered) * 0.99))],
+        "idle_cpu": idle,
+    }
+    return RunResult(
+        system=system,
+        workload=task.workload,
+        variant=task.variant,
+        rows=len(measured) * EVENTS_PER_SECOND // FILES_PER_SECOND,
+        seconds=MEASURED_SECONDS,
+        checked="exact",
+        facts=facts,
+    )
+
+
+def main() -> None:
+    task = parse(__doc__)
+    load_before = machine.load_average()
+    feeder = LiveFeeder(task.work / "feed")
+    state_url = str(task.work / "state")
+    controller = embedded_controller(state_url)
+    try:
+        controller.start(take_up=False)
+        job = controller.attach_job(_spec(task, feeder, state_url))
+        controller.wait_for(job, lambda status: status.state == "running", DRAIN_SECONDS * 10)
+        measured = latencies(
+            feeder,
+            lambda: [p for p in task.output.rglob("*.parquet") if not p.name.startswith(".")],
+        )
+        idle = idle_cpu()
+    finally:
+        controller.close()
+    report(task, result(task, "Headgate", measured, idle), load_before)
+
+
+def _spec(task: Task, feeder: LiveFeeder, state_url: str) -> JobSpec:
+    return JobSpec(
+        name="latency",
+        sql=SQL.format(feed=feeder.folder, output=task.output),
+        state_url=state_url,
+        parallelism=CORES,
+        limits=Limits(checkpoint_interval_ms=1_000),
+        master=f"local[{CORES},4]",
+        spark_conf={
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.warehouse.dir": str(task.work / "warehouse"),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
