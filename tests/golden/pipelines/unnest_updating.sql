@@ -1,1 +1,0 @@
-INSERT INTO changes SELECT tag, count(*) AS n, max(amount) AS most FROM (SELECT amount, unnest(tags) AS tag FROM orders) GROUP BY tag;
