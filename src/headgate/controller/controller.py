@@ -304,11 +304,26 @@ class Controller:
     # ---- driving -----------------------------------------------------------------------------
 
     def _command(self, job: JobId, event: Event) -> None:
-        """Have the job's runner take the command; when this returns, it is stored."""
+        """Have the job's runner take the command; when this returns, it is stored.
+
+        Raises `ExternalError` where that is not certain: nobody should believe that a job stops
+        which another controller, that never heard of it, runs on.
+        """
         with self._lock:
             self._stored(job)
-            handled = self._drive(job).runner.command(event)
-        handled.wait(COMMAND_TIMEOUT_SECONDS)
+            command = self._drive(job).runner.command(event)
+        if not command.done.wait(COMMAND_TIMEOUT_SECONDS):
+            raise ExternalError(
+                f"job {job} has not taken the command within {COMMAND_TIMEOUT_SECONDS:.0f} s;"
+                " it may still take it: look at the job before you repeat it",
+                code="timeout",
+            )
+        if command.lost:
+            raise ExternalError(
+                f"this controller let go of job {job} before the command was stored for certain:"
+                " look at the job, and repeat the command if it was not taken",
+                code="command_lost",
+            )
 
     def _is_driven(self, job: JobId) -> bool:
         driven = self._jobs.get(job)

@@ -47,12 +47,15 @@ class LetGo(Exception):
 
 
 @dataclass
-class _Command:
+class Command:
     """An event that somebody waits for."""
 
     event: Event
+    # Set when it has been dealt with, or when nobody will do so any more.
     done: threading.Event = field(default_factory=threading.Event)
     dealt_with: bool = False
+    # The runner let go of the job, or failed, before the command was stored for certain.
+    lost: bool = False
 
 
 class JobRunner:
@@ -75,8 +78,8 @@ class JobRunner:
         self._ports = ports
         self._executor = executor
         self._notify = notify
-        self._events: queue.SimpleQueue[Event | _Command | None] = queue.SimpleQueue()
-        self._open_commands: list[_Command] = []
+        self._events: queue.SimpleQueue[Event | Command | None] = queue.SimpleQueue()
+        self._open_commands: list[Command] = []
         self._log_turn = threading.Lock()
         self._closing = threading.Event()
         self._over = threading.Event()
@@ -102,17 +105,20 @@ class JobRunner:
         """Queue an event; from any thread."""
         self._events.put(event)
 
-    def command(self, event: Event) -> threading.Event:
-        """Queue an event; what is returned is set when it has been dealt with.
+    def command(self, event: Event) -> Command:
+        """Queue an event; it is done when it has been dealt with.
 
-        Set at once where nobody could wait for it: in the runner's own thread.
+        Done at once where nobody could wait for it: in the runner's own thread.
         """
-        command = _Command(event)
+        command = Command(event)
         self._open_commands.append(command)
         self._events.put(command)
         if threading.current_thread() is self._thread:
             command.done.set()
-        return command.done
+        if self._over.is_set():
+            # Its end may have come after the last look at the queue.
+            self._drop_commands()
+        return command
 
     @property
     def is_idle(self) -> bool:
@@ -152,11 +158,16 @@ class JobRunner:
             log.error("job %s: its loop failed %s times, it is let go", self.job, CRASHES_MAX)
             self._abandon()
         self._over.set()
-        # Nobody will deal with these any more; nobody should wait for them either.
-        while not self._events.empty():
-            left = self._events.get()
-            if isinstance(left, _Command):
-                left.done.set()
+        self._drop_commands()
+
+    def _drop_commands(self) -> None:
+        """Nobody will deal with these any more; nobody should wait for them either."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                left = self._events.get_nowait()
+                if isinstance(left, Command):
+                    left.lost = True
+                    left.done.set()
 
     def _loop(self) -> None:
         self._load()
@@ -164,16 +175,19 @@ class JobRunner:
             event = self._next_event()
             if event is None:
                 return
-            if not isinstance(event, _Command):
+            if not isinstance(event, Command):
                 self._handle(event)
                 continue
             try:
                 self._handle(event.event)
+            except Exception:
+                event.lost = True
+                raise
             finally:
                 event.dealt_with = True
                 event.done.set()
 
-    def _next_event(self) -> Event | _Command | None:
+    def _next_event(self) -> Event | Command | None:
         deadline_ms = next_deadline(self._state)
         if deadline_ms is None:
             return self._events.get()

@@ -43,6 +43,7 @@ _STATUS_BY_CODE = {
     "savepoint_failed": 409,
     "too_large": 413,
     "too_many": 503,
+    "command_lost": 503,
     "timeout": 504,
 }
 

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from headgate.controller import controller as controller_module
+from headgate.controller.events import StopRequested
 from headgate.controller.notes import SavepointNote
 from headgate.controller.notices import Noted, Notice
+from headgate.controller.runner import Command, JobRunner
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import JobId
 from tests.unit.controller.support import is_exact, job_spec, new_controller, published
@@ -256,6 +259,26 @@ def test_subscriber_that_fails_stops_no_job(tmp_path: Path) -> None:
         controller.close()
     assert status.state == "finished"
     assert status.recoveries == 0
+
+
+def test_stop_that_may_not_be_stored_is_not_answered_as_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, unanswered = (Command(StopRequested(mode="force")) for _ in range(2))
+    lost.lost = True
+    lost.done.set()
+    controller = new_controller(tmp_path, rows=ROWS)
+    controller.start()
+    try:
+        job = controller.create_job(job_spec(tmp_path))
+        monkeypatch.setattr(controller_module, "COMMAND_TIMEOUT_SECONDS", 0.0)
+        for answer, code in ((lost, "command_lost"), (unanswered, "timeout")):
+            monkeypatch.setattr(JobRunner, "command", lambda self, event, a=answer: a)
+            with pytest.raises(ExternalError) as refused:
+                controller.stop_job(job)
+            assert refused.value.code == code
+    finally:
+        controller.close()
 
 
 def test_bad_requests_are_refused(tmp_path: Path) -> None:

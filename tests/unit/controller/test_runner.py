@@ -198,6 +198,29 @@ def test_controller_that_lost_its_lease_changes_nothing_and_ends_its_worker(benc
     bench.wait(lambda: Generation(2) in bench.fleet.started)
 
 
+def test_stop_is_stored_when_its_command_is_done(bench: Bench) -> None:
+    runner = bench.runner()
+    runner.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    command = runner.command(StopRequested(mode="force"))
+    assert command.done.wait(PATIENCE_SECONDS)
+    assert not command.lost
+    stored = bench.store.get_job(JOB)
+    assert stored is not None
+    assert stored.state.kind in ("stopping", "stopped")
+
+
+def test_stop_that_a_controller_without_the_lease_was_given_counts_as_lost(bench: Bench) -> None:
+    first = bench.runner("a")
+    first.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    bench.runner("b", now_ms=10_000_000)
+    commands = [first.command(StopRequested(mode="force")) for _ in range(2)]
+    first._thread.join(PATIENCE_SECONDS)
+    commands.append(first.command(StopRequested(mode="force")))
+    assert all(command.done.is_set() and command.lost for command in commands)
+
+
 def test_next_runner_of_a_job_fences_the_one_before(bench: Bench) -> None:
     first = bench.runner("a")
     first.start()
