@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, DeduplicateSpec, Operator
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import exchanged_by, hash_columns
 from headgate.engine.build.sql import named
 from headgate.engine.operators.deduplicate import ARRIVAL, DeduplicateTask
@@ -15,12 +16,10 @@ from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_deduplicate(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, DeduplicateSpec)
     (source,) = inputs

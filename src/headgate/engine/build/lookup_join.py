@@ -11,10 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from headgate.connectors.base import Lookup
 from headgate.core.errors import UserError
 from headgate.core.graph import LookupJoinSpec, Operator
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.sql import hidden_columns, named, quoted
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 @dataclass
@@ -61,8 +62,6 @@ class KeptLookup:
 
 
 def build_lookup_join(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, LookupJoinSpec)
     (source,) = inputs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, ProcessSpec
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.build.sql import named
 from headgate.engine.operators.deduplicate import ARRIVAL
@@ -15,14 +16,12 @@ from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_process(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import DataType
-
-    from headgate.engine.build.frame import Frame
 
     spec = operator.spec
     assert isinstance(spec, ProcessSpec)

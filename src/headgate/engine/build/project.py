@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from headgate.core.graph import Operator, ProjectSpec, SqlSpec
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.plans import filtered, selected
 from headgate.engine.build.sql import hidden_columns, named
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_project(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, ProjectSpec)
     (source,) = inputs
@@ -28,15 +27,11 @@ def build_project(builder: Builder, operator: Operator, inputs: list[Frame]) -> 
 
 
 def build_union(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     # Hidden columns stand last in every frame, so matching by position is right for them too.
     return Frame(reduce(DataFrame.union, (i.df for i in inputs)))
 
 
 def build_sql(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, SqlSpec)
     for position, source in enumerate(inputs):

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, Session, WindowAggregateSpec
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.sql import named, quoted
@@ -21,14 +22,12 @@ from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 _TIME = f"unix_micros({TIMESTAMP_COLUMN})"
 
 
 def build_session_aggregate(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, WindowAggregateSpec)
     assert isinstance(spec.window, Session)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headgate.core.graph import Operator
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.plans import mapped
 from headgate.engine.operators.stage import SinkSubtask
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_sink(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     (source,) = inputs
     sink = builder.sinks[operator.id]
     rows = sink.prepare(source.df)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Observation
 
 from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN, EVENT_TIME_COLUMN
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, SourceSpec
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.plans import column, filtered, selected
 from headgate.engine.build.sql import named, quoted
 
@@ -15,12 +16,10 @@ from headgate.engine.build.sql import named, quoted
 _NOT_HASHED = ("map", "variant", "struct", "array")
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, SourceSpec)
     cut = builder.request.cut

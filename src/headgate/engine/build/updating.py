@@ -9,6 +9,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpec
 from headgate.engine.build.changes import exploded, new, old
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, hash_columns
 from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.rename import renamed
@@ -19,12 +20,10 @@ from headgate.engine.operators.updating import HAS_NEW, HAS_OLD, UpdatingTask
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_updating_aggregate(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, UpdatingAggregateSpec)
     (source,) = inputs

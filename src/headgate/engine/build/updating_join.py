@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, NamedExpr, Operator, UpdatingJoinSpec
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import exchanged_by, hash_columns
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.subtask import StatefulSubtask
@@ -19,12 +20,10 @@ from headgate.engine.operators.updating_join import LEFT, RIGHT, SIDE, UpdatingJ
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_updating_join(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, UpdatingJoinSpec)
     left_input, right_input = inputs

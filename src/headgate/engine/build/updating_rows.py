@@ -10,6 +10,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpec
 from headgate.engine.build.changes import exploded, new, old
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.subtask import StatefulSubtask
@@ -18,14 +19,12 @@ from headgate.engine.operators.updating_rows import AFTER, BEFORE, TIMES, WHICH,
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_by_rows(
     builder: Builder, operator: Operator, spec: UpdatingAggregateSpec, source: Frame
 ) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     parallelism = builder.context.parallelism
     keys = [k.name for k in spec.keys]
     kept = [r for r in spec.rows if r.name not in keys]

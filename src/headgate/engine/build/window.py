@@ -20,6 +20,7 @@ from headgate.core.graph import (
     Tumble,
     WindowAggregateSpec,
 )
+from headgate.engine.build.frame import Frame
 from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.session_window import build_session_aggregate
 from headgate.engine.build.sql import named, quoted
@@ -29,12 +30,10 @@ from headgate.engine.operators.window import LATE_COLUMN, WindowTask
 from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
-    from headgate.engine.build.frame import Builder, Frame
+    from headgate.engine.build.builder import Builder
 
 
 def build_window_aggregate(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
-    from headgate.engine.build.frame import Frame
-
     spec = operator.spec
     assert isinstance(spec, WindowAggregateSpec)
     if isinstance(spec.window, Session):
