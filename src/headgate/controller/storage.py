@@ -55,7 +55,11 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
     """Phases 1 and 2 of a recovery."""
     store, graph = ports.open_store(), ports.graph()
     if _is_ignored(_newest(store, ports), action):
-        return _prepare_from_scratch(action, ports, store, graph)
+        fresh = _prepare_from_scratch(action, ports, store, graph)
+        # A record that was on its way may have come since that look. It counts, so to start from
+        # nothing after it would repeat its output.
+        if _is_ignored(fresh.lineage.previous, action):
+            return fresh
     state = backend.StateBackend(store, ports.job)
     began_ms = ports.clock.now_ms()
     state.identify_checkpoint()

@@ -43,6 +43,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, Generation, JobId, Subtask
 from headgate.core.messages import ControllerMessage, RunSettings, Stop
 from headgate.core.ports import ObjectStore
+from headgate.state.log import EpochLog, read_log
 from headgate.state.stores import job_store, open_store
 from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
 
@@ -227,6 +228,28 @@ def test_checkpoints_taken_since_the_restart_are_not_ignored(place: Place) -> No
     place.claim(turn=2)
     last = place.checkpoints(1, generation=2)
     assert place.prepare(ignore_before=2).plan.checkpoint == last
+
+
+def test_checkpoint_that_is_recorded_while_the_load_is_prepared_is_not_ignored(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To start from nothing after it would repeat its output."""
+    place.claim()
+    ignored = place.checkpoints(1)
+    place.claim(turn=2)
+    recorded: list[CheckpointRef] = []
+
+    def read_log_then_record(store: ObjectStore) -> EpochLog:
+        seen = read_log(store)
+        if not recorded:
+            storage.record(record(2, 2, Lineage(previous=ignored)), place.ports())
+            recorded.append(CheckpointRef(generation=Generation(2), epoch=Epoch(2)))
+        return seen
+
+    monkeypatch.setattr(storage, "read_log", read_log_then_record)
+    prepared = place.prepare(ignore_before=2)
+    assert recorded == [prepared.plan.checkpoint]
+    assert prepared.lineage.parent == prepared.lineage.previous == recorded[0]
 
 
 # ---- recording -------------------------------------------------------------------------------
