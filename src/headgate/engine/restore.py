@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
 from headgate.core.checkpoint import LoadingPlan, SubtaskLoad
 from headgate.core.ids import OperatorId
 from headgate.engine.context import BatchContext, PipelineState
+from headgate.engine.microbatch import BatchFailed, classify
 from headgate.engine.operators.subtask import table_io
 from headgate.engine.reports import guarded
 from headgate.state.tables.version import decode_schema, version_from_state
@@ -54,9 +57,16 @@ class _Preload:
 
 
 def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> None:
-    """Fetch and verify every run of the plan; also starts the Python workers."""
+    """Fetch and verify every run of the plan; also starts the Python workers.
+
+    Raises `BatchFailed` with the code of the damage where a run is not what it was.
+    """
     loads = tuple(load for load in plan.subtasks if load.tables)
     n = context.parallelism
     rows = spark.range(0, n, 1, n)
     task = guarded(OperatorId("restore"), _Preload(context, loads))
-    rows.mapInArrow(task, "done int").collect()
+    try:
+        rows.mapInArrow(task, "done int").collect()
+    except PySparkException as error:
+        # What is wrong with a file must reach the controller: it then looks for another checkpoint.
+        raise BatchFailed(classify(error)) from error
