@@ -12,6 +12,7 @@ from headgate.controller.states.recovering import Recovering
 from headgate.controller.states.running import Running
 from headgate.controller.states.stopped import Stopped
 from headgate.core.ids import JobId
+from headgate.state import layout
 from tests.simulation.garbage import check_garbage
 from tests.simulation.violation import Violation
 
@@ -57,6 +58,10 @@ class People:
 
     def _heal(self, job: JobId) -> None:
         healed = self._world.bucket.heal(job)
+        # A record that comes back may be of an epoch whose files a cleanup is deleting, which
+        # found it gone. The epochs that are to be kept are judged by themselves.
+        watch = self._world.checks.jobs[job]
+        watch.leftovers |= {e for e in watch.canonical if layout.epoch_record(e) in healed}
         self._world.counts["files brought back"] += len(healed)
         self._world.trace("people", f"{job}: brought back {healed}")
 
@@ -73,11 +78,12 @@ class People:
         match state:
             case Finished() if watch.workload.bounded or everything:
                 self._done.add(job)
-                return
             case Stopped() if everything:
+                # They look on: a record that was being written while the job was stopped may
+                # still arrive, and its output is published by the next start.
                 self._done.add(job)
-                return
             case Stopped() | Failed() if not self._is_asleep(job):
+                self._done.discard(job)
                 self._restart_again(job, state)
             case Recovering() if _names_damage(state):
                 self._heal(job)
