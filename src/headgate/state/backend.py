@@ -401,7 +401,9 @@ class _Preparation:
             return frozenset()
         # A sink that is gone matters only while it has output to publish: `_check_sinks`.
         gone = {sink.id for sink in old.sinks()} - {sink.id for sink in graph.sinks()}
-        outcome = compare_graphs(old, graph, allow_drop=allow_drop | gone)
+        # A sink that remembers nothing at all is a fork's: it has a target of its own.
+        fresh = {s.id for s in old.sinks() if s.id in metadata and not metadata[s.id].globals}
+        outcome = compare_graphs(old, graph, allow_drop=allow_drop | gone | fresh)
         if isinstance(outcome, NeedsDrop):
             raise UserError(
                 f"epoch {manifest.epoch}: {outcome.message()}",
