@@ -110,7 +110,7 @@ def test_what_a_sink_remembers_of_its_target_is_left_behind(
     three_epochs(state_dir)
     headgate("fork", "shop", "--to", "spare")
     assert prepare(state_dir, "shop").plan.globals[SINK]["state"] == {"next_offset": 300}
-    assert prepare(state_dir).plan.globals[SINK] == {"commit": None, "state": None}
+    assert prepare(state_dir).plan.globals.get(SINK, {}) == {}
 
 
 def test_the_fork_may_have_other_targets(headgate: Command, state_dir: Path) -> None:
