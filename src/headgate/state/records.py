@@ -259,7 +259,7 @@ def _diagnose(data: bytes, job: JobId, path: str, error: ValidationError) -> Che
     except UnicodeDecodeError:
         return CheckpointInvalid(f"{path} is not text", code="corrupt", detail=path)
     except json.JSONDecodeError as fault:
-        code = "truncated" if _ends_early(fault) else "corrupt"
+        code = "truncated" if _ends_early(error) else "corrupt"
         return CheckpointInvalid(f"{path} is not JSON: {fault}", code=code, detail=path)
     except (ValueError, RecursionError) as fault:
         # A number of thousands of digits, thousands of brackets: nothing that we wrote.
@@ -281,11 +281,10 @@ def _diagnose(data: bytes, job: JobId, path: str, error: ValidationError) -> Che
     return CheckpointInvalid(f"{path}: {where}: {first['msg']}", code="corrupt", detail=path)
 
 
-def _ends_early(fault: json.JSONDecodeError) -> bool:
-    """Whether more text could have made it JSON: the error is that it ends."""
-    rest = fault.doc[fault.pos :].rstrip()
-    unfinished = any(word.startswith(rest) for word in ("true", "false", "null", "-"))
-    return unfinished or fault.msg.startswith("Unterminated")
+def _ends_early(error: ValidationError) -> bool:
+    """Whether more text could have made it JSON: the parser came to the end of the data."""
+    reason = error.errors(include_url=False)[0].get("ctx", {}).get("error", "")
+    return str(reason).startswith("EOF")
 
 
 def _foreign(other: str, job: JobId, path: str) -> CheckpointInvalid:
