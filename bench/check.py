@@ -118,8 +118,12 @@ def closed_by(expected: pa.Table, watermark_us: int) -> pa.Table:
 
 def read_parquet_output(folder: Path) -> pa.Table:
     """Read what a sink published, `start` as microseconds."""
-    files = [p for p in sorted(folder.rglob("*.parquet")) if not p.name.startswith(".")]
-    return read_parquet_files(files)
+    return read_parquet_files(parquet_files(folder))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the files that a sink has published, without those that are being written."""
+    return [p for p in sorted(folder.rglob("*.parquet")) if not p.name.startswith(".")]
 
 
 def read_parquet_files(files: list[Path]) -> pa.Table:

@@ -16,12 +16,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import machine
-from bench.child import CORES, DRIVER_MEMORY, Task, parse, report
+from bench import check, machine
+from bench.child import Task, parse, report
+from bench.pipelines import job_spec
 from bench.results import RunResult
 from headgate.components import embedded_controller
 from headgate.controller.limits import Limits
-from headgate.controller.spec import JobSpec
 
 WORKLOAD = "W6 latency"
 EVENTS_PER_SECOND = 10_000
@@ -129,35 +129,18 @@ def main() -> None:
     task = parse(__doc__)
     load_before = machine.load_average()
     feeder = LiveFeeder(task.work / "feed")
-    state_url = str(task.work / "state")
-    controller = embedded_controller(state_url)
+    text = SQL.format(feed=feeder.folder, output=task.output)
+    spec = job_spec(task, text, Limits(checkpoint_interval_ms=1_000))
+    controller = embedded_controller(spec.state_url)
     try:
         controller.start(take_up=False)
-        job = controller.attach_job(_spec(task, feeder, state_url))
+        job = controller.attach_job(spec)
         controller.wait_for(job, lambda status: status.state == "running", DRAIN_SECONDS * 10)
-        measured = latencies(
-            feeder,
-            lambda: [p for p in task.output.rglob("*.parquet") if not p.name.startswith(".")],
-        )
+        measured = latencies(feeder, lambda: check.parquet_files(task.output))
         idle = idle_cpu()
     finally:
         controller.close()
     report(task, result(task, "Headgate", measured, idle), load_before)
-
-
-def _spec(task: Task, feeder: LiveFeeder, state_url: str) -> JobSpec:
-    return JobSpec(
-        name="latency",
-        sql=SQL.format(feed=feeder.folder, output=task.output),
-        state_url=state_url,
-        parallelism=CORES,
-        limits=Limits(checkpoint_interval_ms=1_000),
-        master=f"local[{CORES},4]",
-        spark_conf={
-            "spark.driver.memory": DRIVER_MEMORY,
-            "spark.sql.warehouse.dir": str(task.work / "warehouse"),
-        },
-    )
 
 
 if __name__ == "__main__":

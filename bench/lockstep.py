@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench.results import Batch, Checkpoint
-from headgate.connectors.base import Source, SourceCut
+from headgate.connectors.base import KnowingSource, KnownRows, Source, SourceCut
 from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit, SubtaskAck
 from headgate.core.errors import InternalError
 from headgate.core.ids import NO_EPOCH, Epoch, JobId, OperatorId
@@ -63,6 +63,10 @@ class FixedCuts:
 
     def plan_cut(self, position: JsonValue, rows_max: int, now_ms: int) -> SourceCut:
         return self._source.plan_cut(position, self._rows, now_ms)
+
+    def known(self, start: JsonValue, end: JsonValue, column: str) -> KnownRows | None:
+        source = self._source
+        return source.known(start, end, column) if isinstance(source, KnowingSource) else None
 
     def read(
         self, spark: SparkSession, start: JsonValue, end: JsonValue, parallelism: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench.child import Task
+from bench.child import CORES, DRIVER_MEMORY, Task
+from headgate.controller.limits import Limits
+from headgate.controller.spec import JobSpec
 
 BIDS = """
 CREATE TABLE bids (
@@ -37,3 +39,19 @@ def sql(task: Task) -> str:
     """Return the pipeline of a run."""
     text = BIDS + (WINDOW if task.query == "window" else KEYED)
     return text.format(folder=task.folder, data_format=task.data_format, output=task.output)
+
+
+def job_spec(task: Task, text: str, limits: Limits) -> JobSpec:
+    """Return the job of a run of the whole system, its state in the run's own folder."""
+    return JobSpec(
+        name="bench",
+        sql=text,
+        state_url=str(task.work / "state"),
+        parallelism=CORES,
+        limits=limits,
+        master=f"local[{CORES},4]",
+        spark_conf={
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.warehouse.dir": str(task.work / "warehouse"),
+        },
+    )

@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench import check, machine
-from bench.child import CORES, DRIVER_MEMORY, Task, parse, report
-from bench.pipelines import sql
+from bench.child import Task, parse, report
+from bench.pipelines import job_spec, sql
 from bench.results import RunResult
 from headgate.components import configured_controller
 from headgate.config import Config, ControllerConfig
@@ -30,7 +31,6 @@ from headgate.controller.limits import Limits
 from headgate.controller.notes import PhaseNote
 from headgate.controller.notices import Noted, Notice
 from headgate.controller.processes import kill_session
-from headgate.controller.spec import JobSpec
 from headgate.core.ids import Generation
 
 WORKLOAD = "W4 recovery"
@@ -77,18 +77,38 @@ def wait_until(condition: Callable[[], bool], what: str) -> float:
     return time.monotonic()
 
 
-def measured(feeder: Feeder, visible: Callable[[], set[str]], kill: Callable[[], None]) -> float:
-    """Feed, wait for a steady state, kill; return the seconds until something new is visible."""
+def measured(
+    feeder: Feeder, published: Callable[[], list[Path]], kill: Callable[[], None]
+) -> tuple[float, str]:
+    """Feed, wait for a steady state, kill, wait for something new, and compare it all.
+
+    Return the seconds from the kill until the first new output, and whether the answer is right.
+    """
     feeder.start()
-    wait_until(lambda: len(visible()) >= OUTPUTS_BEFORE_KILL, "the first outputs")
+    wait_until(lambda: len(published()) >= OUTPUTS_BEFORE_KILL, "the first outputs")
     kill()
     killed = time.monotonic()
     # What was published in the moment of the kill is not the work of whoever comes after it.
-    before = visible()
-    seconds = wait_until(lambda: bool(visible() - before), "output after the kill") - killed
+    before = set(published())
+    seconds = wait_until(lambda: not before.issuperset(published()), "output after the kill")
     if feeder.exhausted:
         raise RuntimeError("all files were fed before the measurement ended: use more rows")
-    return seconds
+    return seconds - killed, answer(feeder, published)
+
+
+def result(
+    task: Task, system: str, seconds: float, checked: str, facts: dict[str, Any]
+) -> RunResult:
+    """Return the figures in the form of all the others."""
+    return RunResult(
+        system=system,
+        workload=task.workload,
+        variant=task.variant,
+        rows=0,
+        seconds=seconds,
+        checked=checked,
+        facts={"recovery_s": seconds, **facts},
+    )
 
 
 def answer(feeder: Feeder, read: Callable[[], list[Path]]) -> str:
@@ -115,10 +135,12 @@ def main() -> None:
     task = parse(__doc__)
     load_before = machine.load_average()
     feeder = Feeder(task.files(), task.work / "feed" / "files")
-    state_url = str(task.work / "state")
+    growing = sql(task).replace(str(task.folder), str(feeder.folder))
+    text = growing.replace("'bounded'", "'streaming'")
+    spec = job_spec(task, text, Limits(checkpoint_interval_ms=1_000))
     spares = 1 if task.variant == WARM else 0
     controller = configured_controller(
-        Config(state_url=state_url, controller=ControllerConfig(warm_spares=spares))
+        Config(state_url=spec.state_url, controller=ControllerConfig(warm_spares=spares))
     )
     phases: dict[str, float] = {}
 
@@ -126,13 +148,10 @@ def main() -> None:
         if isinstance(notice, Noted) and isinstance(notice.note, PhaseNote):
             phases[notice.note.phase] = notice.note.duration_ms
 
-    def published() -> list[Path]:
-        return [p for p in task.output.rglob("*.parquet") if not p.name.startswith(".")]
-
     try:
         controller.subscribe(hear)
         controller.start(take_up=False)
-        job = controller.attach_job(_spec(task, feeder, state_url))
+        job = controller.attach_job(spec)
 
         def kill() -> None:
             if spares:
@@ -141,40 +160,10 @@ def main() -> None:
             assert pid is not None
             kill_session(pid)
 
-        seconds = measured(feeder, lambda: {p.name for p in published()}, kill)
-        checked = answer(feeder, published)
+        seconds, checked = measured(feeder, lambda: check.parquet_files(task.output), kill)
     finally:
         controller.close()
-    report(
-        task,
-        RunResult(
-            system="Headgate",
-            workload=task.workload,
-            variant=task.variant,
-            rows=0,
-            seconds=seconds,
-            checked=checked,
-            facts={"recovery_s": seconds, "phases_ms": phases},
-        ),
-        load_before,
-    )
-
-
-def _spec(task: Task, feeder: Feeder, state_url: str) -> JobSpec:
-    return JobSpec(
-        name="recovery",
-        sql=sql(task)
-        .replace(str(task.folder), str(feeder.folder))
-        .replace("'bounded'", "'streaming'"),
-        state_url=state_url,
-        parallelism=CORES,
-        limits=Limits(checkpoint_interval_ms=1_000),
-        master=f"local[{CORES},4]",
-        spark_conf={
-            "spark.driver.memory": DRIVER_MEMORY,
-            "spark.sql.warehouse.dir": str(task.work / "warehouse"),
-        },
-    )
+    report(task, result(task, "Headgate", seconds, checked, {"phases_ms": phases}), load_before)
 
 
 if __name__ == "__main__":

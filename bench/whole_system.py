@@ -13,15 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import machine
-from bench.child import CORES, DRIVER_MEMORY, Task
-from bench.pipelines import sql
+from bench.child import Task
+from bench.pipelines import job_spec, sql
 from bench.results import Batch, Checkpoint, RunResult
 from bench.state_rows import checked
 from headgate.components import embedded_controller
 from headgate.controller.limits import Limits
 from headgate.controller.notes import CheckpointNote
 from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
-from headgate.controller.spec import JobSpec
 from headgate.core.messages import Progress
 from headgate.planner import plan
 
@@ -70,26 +69,14 @@ class Listener:
 
 
 def run_whole_system(task: Task) -> RunResult:
-    state_url = str(task.work / "state")
-    spec = JobSpec(
-        name="bench",
-        sql=sql(task),
-        state_url=state_url,
-        parallelism=CORES,
-        limits=Limits(
-            checkpoint_interval_ms=round(task.checkpoint_seconds * 1000),
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            restarts_max=0,
-        ),
-        master=f"local[{CORES},4]",
-        max_batch_rows=MAX_BATCH_ROWS,
-        spark_conf={
-            "spark.driver.memory": DRIVER_MEMORY,
-            "spark.sql.warehouse.dir": str(task.work / "warehouse"),
-        },
+    limits = Limits(
+        checkpoint_interval_ms=round(task.checkpoint_seconds * 1000),
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        restarts_max=0,
     )
+    spec = replace(job_spec(task, sql(task), limits), max_batch_rows=MAX_BATCH_ROWS)
     heard = Listener()
-    controller = embedded_controller(state_url)
+    controller = embedded_controller(spec.state_url)
     try:
         controller.subscribe(heard.hear)
         controller.start(take_up=False)
@@ -102,7 +89,7 @@ def run_whole_system(task: Task) -> RunResult:
         raise RuntimeError(f"the job ended as {status.state}: {status.error}")
     assert heard.running_at is not None
     assert heard.finished_at is not None
-    total, objects = machine.folder_size(Path(state_url) / job)
+    total, objects = machine.folder_size(Path(spec.state_url) / job)
     last = heard.beats[-1][1]
     answer = RunResult(
         system="Headgate, whole system",
@@ -125,4 +112,4 @@ def run_whole_system(task: Task) -> RunResult:
             "batch_rows_max": max(batch.rows for batch in heard.batches()),
         },
     )
-    return replace(answer, checked=checked(task, plan(spec.sql or ""), state_url, job))
+    return replace(answer, checked=checked(task, plan(spec.sql or ""), spec.state_url, job))

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -20,8 +19,7 @@ from urllib.parse import unquote, urlparse
 from bench import machine
 from bench.child import Task, parse, report
 from bench.peers.structured_streaming import session, source, start
-from bench.recovery import Feeder, answer, measured
-from bench.results import RunResult
+from bench.recovery import Feeder, measured, result
 
 SERVE = "HEADGATE_BENCH_SERVE"
 SECONDS_MAX = 3_600
@@ -79,27 +77,12 @@ def main() -> None:
     feeder = Feeder(task.files(), task.work / "feed" / "files")
     supervisor = Supervisor(replace(task, folder=feeder.folder), task.work / "driver.log")
     try:
-        seconds = measured(
-            feeder,
-            lambda: {path.name for path in published(task.output)},
-            supervisor.kill_and_restart,
+        seconds, checked = measured(
+            feeder, lambda: published(task.output), supervisor.kill_and_restart
         )
-        checked = answer(feeder, lambda: published(task.output))
     finally:
         supervisor.kill()
-    report(
-        task,
-        RunResult(
-            system="Structured Streaming",
-            workload=task.workload,
-            variant=task.variant,
-            rows=0,
-            seconds=seconds,
-            checked=checked,
-            facts={"recovery_s": seconds, "measured_at": time.time()},
-        ),
-        load_before,
-    )
+    report(task, result(task, "Structured Streaming", seconds, checked, {}), load_before)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ target system itself, so a recovery or a zombie may repeat it without harm.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from headgate.core.checkpoint import StagedFile
 from headgate.core.graph import SinkSpec, SourceSpec
@@ -38,6 +38,15 @@ class SourceCut:
     finished: bool = False
 
 
+@model
+class KnownRows:
+    """What a source can tell about the rows between two positions before they are read."""
+
+    rows: int
+    # The greatest time of the asked column, in microseconds; None where it has no value at all.
+    latest_us: int | None
+
+
 class Source(Protocol):
     """Driver-side half of a source; built once per generation by the connector."""
 
@@ -57,6 +66,17 @@ class Source(Protocol):
         reports them through the hidden boolean column `_bad` = true on a row of nulls, which the
         engine counts and drops; `_bad_sample` beside it has the start of the row's text. The two
         columns are present only where bad rows are possible.
+        """
+
+
+@runtime_checkable
+class KnowingSource(Source, Protocol):
+    """A source that may know its rows' number and greatest time, so that nobody need look."""
+
+    def known(self, start: JsonValue, end: JsonValue, column: str) -> KnownRows | None:
+        """Return what is known of the rows in [start, end), exactly; None where something is not.
+
+        None of those rows may turn out to be bad.
         """
 
 

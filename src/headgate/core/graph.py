@@ -46,6 +46,14 @@ class NamedExpr:
 
 
 @model
+class WatermarkDelay:
+    """A watermark that is a column of the source itself, less a fixed time."""
+
+    column: str
+    delay_us: int
+
+
+@model
 class SourceSpec:
     """Rows of a connector table. Output: `columns`, `computed`, `_timestamp` (and `_op`)."""
 
@@ -62,6 +70,8 @@ class SourceSpec:
     event_time: str | None = None
     # Spark SQL over the columns and `_timestamp`; its maximum over all rows read is the watermark.
     watermark: str = "_timestamp - INTERVAL 1 SECOND"
+    # The same, where it is so simple that a source which knows its greatest time knows it too.
+    watermark_delay: WatermarkDelay | None = None
     # A filter the planner pushed down; the connector may use it, the engine applies it anyway.
     where: str | None = None
     updating: bool = False

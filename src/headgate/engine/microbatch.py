@@ -18,6 +18,7 @@ from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, Internal
 from headgate.core.graph import LookupJoinSpec, PipelineGraph, is_stateful
 from headgate.core.ids import OperatorId
 from headgate.engine.build import Builder
+from headgate.engine.build.frame import SourceObserved
 from headgate.engine.build.lookup_join import KeptLookup
 from headgate.engine.context import BatchRequest, PipelineState
 from headgate.engine.reports import BufferFile, Reports, ReportsParam, task_error_in
@@ -26,15 +27,6 @@ from headgate.engine.udfs import register_udfs
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True)
-class SourceObserved:
-    watermark: int | None
-    rows: int
-    bad: int
-    # The text of one of the bad rows, for a person.
-    bad_sample: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,7 @@ class Engine:
             if report.batch == request.context.batch
         }
         check_subtasks(self.graph, reports, request.context.parallelism)
-        observed = {}
+        observed = dict(builder.known)
         for source, observation in builder.observations.items():
             seen = observation.get["seen"]
             observed[source] = SourceObserved(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -17,6 +18,9 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # An empty micro-batch must still run its stateful operators (a window may be due), so the
 # optimizer may not remove a plan because its input is empty.
 _EXCLUDED_RULES = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+
+# The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
+SOCKET_FOLDER_MAX = 60
 
 # A process whose connections are closed ends within this time.
 JVM_END_SECONDS = 5.0
@@ -48,6 +52,8 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         # have started a thread there.
         "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
         "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
+        # Over TCP the end of the rows waits 40 ms for the acknowledgement of what came before it.
+        "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     }
     required = {
         # Subtask of a row = pmod(hash(key), parallelism): exchanges have `parallelism` partitions,
@@ -66,6 +72,9 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
     if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
         # Shuffle files go with the generation's scratch, also where Spark is killed.
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
+        if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
+            # So do the sockets of its Python workers.
+            defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
     if loopback:
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from headgate.core.errors import SqlError
 from headgate.core.graph import (
     Column,
     DeduplicateSpec,
@@ -22,11 +23,13 @@ from headgate.core.graph import (
     UnionSpec,
     UpdatingAggregateSpec,
     UpdatingJoinSpec,
+    WatermarkDelay,
     WindowAggregateSpec,
 )
 from headgate.core.model import JsonValue
 from headgate.planner.catalog import ConnectorTable
 from headgate.planner.ids import OperatorIds
+from headgate.planner.intervals import interval_us
 from headgate.planner.lower.draft import (
     AggregateDraft,
     DeduplicateDraft,
@@ -136,9 +139,26 @@ def _source(draft: SourceDraft) -> SourceSpec:
         primary_key=table.primary_key,
         event_time=spark_text(table.event_time) if table.event_time is not None else None,
         watermark=watermark,
+        watermark_delay=_watermark_delay(table),
         where=_conjunction(draft.where),
         updating=draft.updating,
     )
+
+
+def _watermark_delay(table: ConnectorTable) -> WatermarkDelay | None:
+    """Return the watermark as a plain column less a constant, where it is one."""
+    time, delay_us = table.watermark, 0
+    if time is None:
+        time, delay_us = table.event_time, 1_000_000
+    if isinstance(time, exp.Sub) and isinstance(time.expression, exp.Interval):
+        try:
+            time, delay_us = time.this, interval_us(time.expression)
+        except SqlError:  # months have no fixed length: Spark computes each
+            return None
+    plain = {c.name for c in table.columns}
+    if not isinstance(time, exp.Column) or time.name not in plain:
+        return None
+    return WatermarkDelay(column=time.name, delay_us=delay_us)
 
 
 def _query(draft: SqlDraft) -> str:

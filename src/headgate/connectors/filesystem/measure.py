@@ -1,8 +1,10 @@
-"""How many rows a file holds: exact for Parquet, from its footer, else guessed from its bytes."""
+"""What a file holds: for Parquet as its footer says, else guessed from its bytes."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -15,18 +17,30 @@ _SAMPLE_BYTES = 65_536
 _FOOTERS_MAX = 100_000
 
 
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of a Parquet file says."""
+
+    rows: int
+    # Whether Spark's own reader would refuse the file.
+    foreign: bool
+    # The greatest value (microseconds) of every column of times whose values are all accounted
+    # for; None where it has none.
+    latest_us: dict[str, int | None]
+
+
 class FileMeasure:
     """Remembers what it has measured: a backlog is cut again and again from one listing."""
 
     def __init__(self, folder: Folder, format_name: str) -> None:
         self._folder = folder
         self._parquet = format_name == "parquet"
-        self._footers: dict[str, tuple[int, bool]] = {}
+        self._footers: dict[str, Footer] = {}
         self._line_bytes: float | None = None
 
     def rows(self, file: FileInfo) -> int:
         if self._parquet:
-            return self._footer(file)[0]
+            return self.footer(file.path, file.bytes).rows
         if self._line_bytes is None:
             sample = self._folder.read(file.path, 0, min(file.bytes, _SAMPLE_BYTES))
             self._line_bytes = len(sample) / max(1, sample.count(b"\n"))
@@ -34,28 +48,56 @@ class FileMeasure:
 
     def is_foreign(self, file: FileInfo) -> bool:
         """Whether Spark's own reader would refuse the file."""
-        return self._parquet and self._footer(file)[1]
+        return self._parquet and self.footer(file.path, file.bytes).foreign
 
-    def _footer(self, file: FileInfo) -> tuple[int, bool]:
-        found = self._footers.get(file.path)
+    def footer(self, path: str, size: int) -> Footer:
+        """Return what the footer of a Parquet file of `size` bytes says."""
+        found = self._footers.get(path)
         if found is None:
-            found = self._read_footer(file)
+            found = self._read_footer(path, size)
             if len(self._footers) >= _FOOTERS_MAX:
                 self._footers.clear()
-            self._footers[file.path] = found
+            self._footers[path] = found
         return found
 
-    def _read_footer(self, file: FileInfo) -> tuple[int, bool]:
+    def _read_footer(self, path: str, size: int) -> Footer:
         try:
-            metadata = pq.read_metadata(_Tail(self._folder, file))
+            metadata = pq.read_metadata(_Tail(self._folder, path, size))
         except (pa.ArrowInvalid, OSError) as error:
             raise BadDataError(
-                f"'{file.path}' is no complete Parquet file: {error}. Write files under a name "
+                f"'{path}' is no complete Parquet file: {error}. Write files under a name "
                 "that starts with '.' or '_' and rename them when they are complete; leave this "
                 "one out with source.regex_pattern, or remove it."
             ) from error
         schema = metadata.schema.to_arrow_schema()
-        return metadata.num_rows, any(_has_nanoseconds(field.type) for field in schema)
+        foreign = any(_has_nanoseconds(field.type) for field in schema)
+        return Footer(metadata.num_rows, foreign, _latest_times(metadata))
+
+
+def _latest_times(metadata: pq.FileMetaData) -> dict[str, int | None]:
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    found = {}
+    for position, name in enumerate(names):
+        chunks = [group.column(position) for group in groups]
+        if all(_says_times(chunk) for chunk in chunks):
+            times = [_microseconds(c.statistics.max) for c in chunks if c.statistics.has_min_max]
+            found[name] = max(times, default=None)
+    return found
+
+
+def _says_times(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a chunk's statistics give its greatest time, or say that it has no value."""
+    statistics = chunk.statistics
+    if statistics is None or statistics.logical_type.type != "TIMESTAMP":
+        return False
+    return bool(statistics.has_min_max or statistics.null_count == chunk.num_values)
+
+
+def _microseconds(time: datetime) -> int:
+    # A time without a zone is in UTC.
+    zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _has_nanoseconds(kind: pa.DataType) -> bool:
@@ -67,9 +109,10 @@ def _has_nanoseconds(kind: pa.DataType) -> bool:
 class _Tail(io.RawIOBase):
     """A file of which only what is asked for is fetched: a footer is a small part of it."""
 
-    def __init__(self, folder: Folder, file: FileInfo) -> None:
+    def __init__(self, folder: Folder, path: str, size: int) -> None:
         self._folder = folder
-        self._file = file
+        self._path = path
+        self._size = size
         self._position = 0
 
     def readable(self) -> bool:
@@ -82,15 +125,15 @@ class _Tail(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.bytes}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = base + offset
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        end = self._file.bytes if size < 0 else min(self._file.bytes, self._position + size)
+        end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
             return b""
-        data = self._folder.read(self._file.path, self._position, end)
+        data = self._folder.read(self._path, self._position, end)
         self._position += len(data)
         return data
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headgate.connectors.base import SourceCut
+from headgate.connectors.base import KnownRows, SourceCut
 from headgate.connectors.filesystem.config import FilesystemSourceOptions
 from headgate.connectors.filesystem.measure import FileMeasure
 from headgate.connectors.filesystem.parquet import read_with_arrow, read_with_spark
@@ -92,18 +92,24 @@ class FilesystemSource:
         ]
         self._listed_ms = now_ms
 
+    def known(self, start: JsonValue, end: JsonValue, column: str) -> KnownRows | None:
+        if self._options.format != "parquet":
+            return None
+        files = _files_between(start, end)
+        footers = [self._measure.footer(f.path, f.bytes) for f in files]
+        if any(footer.foreign or column not in footer.latest_us for footer in footers):
+            return None
+        times = [t for t in (footer.latest_us[column] for footer in footers) if t is not None]
+        return KnownRows(rows=sum(f.rows for f in footers), latest_us=max(times, default=None))
+
     def read(
         self, spark: SparkSession, start: JsonValue, end: JsonValue, parallelism: int
     ) -> DataFrame:
-        first, last = FilePosition.parse(start), FilePosition.parse(end)
-        if last.cut != first.cut + 1:
-            raise InternalError("a filesystem source reads one cut at a time")
+        files = _files_between(start, end)
         if self._options.format == "parquet":
-            return self._read_parquet(spark, last.files, parallelism)
+            return self._read_parquet(spark, files, parallelism)
         header = self._options.format == "csv" and self._options.csv_header
-        ranges = [
-            LineRange(path=f.path, start=0, end=f.bytes, skip_line=header) for f in last.files
-        ]
+        ranges = [LineRange(path=f.path, start=0, end=f.bytes, skip_line=header) for f in files]
         lines = read_line_ranges(
             spark, self._folder, split_ranges(self._folder, ranges, parallelism)
         )
@@ -129,6 +135,13 @@ class FilesystemSource:
                 read_with_arrow(spark, self._folder, by_arrow, self._spec.columns, parallelism)
             )
         return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+
+
+def _files_between(start: JsonValue, end: JsonValue) -> tuple[CutFile, ...]:
+    first, last = FilePosition.parse(start), FilePosition.parse(end)
+    if last.cut != first.cut + 1:
+        raise InternalError("a filesystem source reads one cut at a time")
+    return last.files
 
 
 def is_visible(path: str) -> bool:

@@ -14,7 +14,7 @@ from headgate.connectors.base import Sink, Source
 from headgate.core.graph import Operator, PipelineGraph, is_stateful
 from headgate.core.ids import OperatorId
 from headgate.engine.build.deduplicate import build_deduplicate
-from headgate.engine.build.frame import Frame
+from headgate.engine.build.frame import Frame, SourceObserved
 from headgate.engine.build.lookup_join import KeptLookup, build_lookup_join
 from headgate.engine.build.process import build_process
 from headgate.engine.build.project import build_project, build_sql, build_union
@@ -52,6 +52,8 @@ class Builder:
     schemas: dict[str, tuple[StructType, pa.Schema]]
     columns: dict[str, list[str]]
     lookups: dict[OperatorId, KeptLookup] = field(default_factory=dict)
+    # Of each source either what it knew, or the observation of its rows.
+    known: dict[OperatorId, SourceObserved] = field(default_factory=dict)
     observations: dict[OperatorId, Observation] = field(default_factory=dict)
     persisted: list[DataFrame] = field(default_factory=list)
     frames: dict[OperatorId, Frame] = field(default_factory=dict)

@@ -14,3 +14,12 @@ class Frame:
     df: DataFrame
     # Exactly `parallelism` partitions, numbered as subtasks.
     aligned: bool = False
+
+
+@dataclass(frozen=True)
+class SourceObserved:
+    watermark: int | None
+    rows: int
+    bad: int
+    # The text of one of the bad rows, for a person.
+    bad_sample: str | None = None

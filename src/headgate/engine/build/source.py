@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Observation
 
-from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN, EVENT_TIME_COLUMN
+from headgate.connectors.base import (
+    BAD_COLUMN,
+    BAD_SAMPLE_COLUMN,
+    EVENT_TIME_COLUMN,
+    KnowingSource,
+)
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, SourceSpec
-from headgate.engine.build.frame import Frame
+from headgate.engine.build.frame import Frame, SourceObserved
 from headgate.engine.build.plans import column, filtered, selected
 from headgate.engine.build.sql import named, quoted
 
@@ -36,9 +41,32 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
     if shared:
         # Metrics of a persisted plan are lost, so the plan is observed above it, by one consumer.
         df = builder.persist(df)
+    plain = Frame(_filtered(spec, df, bad))
+    known = None if bad else _known(builder, operator, spec)
+    if known is not None:
+        builder.known[operator.id] = known
+        return plain
     observed = Frame(_filtered(spec, _observed(builder, operator, spec, df, bad), bad))
     builder.observed_once[operator.id] = observed
-    return Frame(_filtered(spec, df, bad)) if shared else observed
+    return plain if shared else observed
+
+
+def _known(builder: Builder, operator: Operator, spec: SourceSpec) -> SourceObserved | None:
+    """Return the number of rows and their watermark from the source, where it knows them.
+
+    Looking at every row in passing costs Spark as much as a good part of the query.
+    """
+    source, watermark = builder.sources[operator.id], spec.watermark_delay
+    if watermark is None or not isinstance(source, KnowingSource):
+        return None
+    cut = builder.request.cut
+    known = source.known(cut.start[operator.id], cut.end[operator.id], watermark.column)
+    if known is None:
+        return None
+    latest = known.latest_us
+    return SourceObserved(
+        watermark=None if latest is None else latest - watermark.delay_us, rows=known.rows, bad=0
+    )
 
 
 def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
