@@ -292,7 +292,7 @@ class WorkerLoop:
         self._ledger.add(cut, result.staged)
         discard_scratch(before, self._state)
         elapsed_ms = (time.perf_counter() - started) * 1000
-        self._pace.note(cut.rows, elapsed_ms)
+        self._pace.note(elapsed_ms, behind=bool(self._lag_rows) or cut.rows >= self._pace.limit)
         self._note_progress(result, elapsed_ms)
         if barrier is not None:
             self._acknowledge(barrier, result.reports)

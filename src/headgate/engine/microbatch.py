@@ -20,6 +20,7 @@ from headgate.core.ids import OperatorId
 from headgate.engine.build import Builder
 from headgate.engine.build.frame import SourceObserved
 from headgate.engine.build.lookup_join import KeptLookup
+from headgate.engine.build.schema import is_fixed_width
 from headgate.engine.context import BatchRequest, PipelineState
 from headgate.engine.reports import BufferFile, Reports, ReportsParam, task_error_in
 from headgate.engine.udfs import register_udfs
@@ -27,6 +28,10 @@ from headgate.engine.udfs import register_udfs
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+
+ARROW_BYTES_MAX = 64 * 1024 * 1024
+ARROW_BYTES_UNCOUNTED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Engine:
     sinks: dict[OperatorId, Sink]
     _schemas: dict[str, tuple[StructType, pa.Schema]] = field(default_factory=dict)
     _columns: dict[str, list[str]] = field(default_factory=dict)
+    _light_rows: bool | None = None
 
     def __post_init__(self) -> None:
         register_udfs(self.spark, self.graph)
@@ -87,6 +93,7 @@ class Engine:
         )
         try:
             plan = builder.build()
+            self._bound_arrow_batches()
             planned = time.perf_counter()
             plan.collect()
         except PySparkException as error:
@@ -113,6 +120,19 @@ class Engine:
             staged=_staged(reports),
             timings={"plan_ms": (planned - started) * 1000, "spark_ms": (done - planned) * 1000},
         )
+
+    def _bound_arrow_batches(self) -> None:
+        """Let Spark weigh the rows that it hands to Python only where they can be heavy.
+
+        It does so after every row, which costs more than writing the row. Where every column is of
+        a fixed width the number of rows is bound enough.
+        """
+        rows = [schema for schema, _ in self._schemas.values()]
+        light = not self.graph.udfs and all(is_fixed_width(schema) for schema in rows)
+        if light != self._light_rows:
+            bytes_max = ARROW_BYTES_UNCOUNTED if light else ARROW_BYTES_MAX
+            self.spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", bytes_max)
+            self._light_rows = light
 
 
 def check_subtasks(graph: PipelineGraph, reports: Reports, parallelism: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headgate.connectors.base import Source
+from headgate.connectors.base import KnowingSource, KnownRows, Source
 from headgate.connectors.failures import source_error
 from headgate.connectors.filesystem.position import FilePosition
 from headgate.core.errors import BadDataError, InternalError, StorageError, UserError
@@ -235,3 +235,71 @@ def test_a_file_that_vanished_before_it_was_read_is_an_error_of_storage(
     with pytest.raises(PySparkException) as caught:
         source.read(spark, source.initial_position(), end, 1).collect()
     assert isinstance(source_error(caught.value), StorageError)
+
+
+def times_of(folder: Path, **files: pa.Array) -> tuple[KnowingSource, list[JsonValue]]:
+    """Write a Parquet file of times for each name; return the source and its only cut."""
+    for name, times in files.items():
+        table = pa.table({"ts": times, "n": pa.array(range(len(times)), pa.int64())})
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=2)
+    options = {"path": str(folder), "format": "parquet", "source.read_mode": "bounded"}
+    source = make_source("filesystem", options, columns(ts="timestamp", n="bigint"))
+    assert isinstance(source, KnowingSource)
+    return source, cut_positions(source, [1_000])
+
+
+def moments(*seconds: float | None, kind: pa.DataType | None = None) -> pa.Array:
+    made = [None if s is None else datetime.fromtimestamp(s, UTC) for s in seconds]
+    return pa.array(made, kind or pa.timestamp("us", tz="UTC"))
+
+
+def test_footers_know_what_reading_all_rows_finds(spark: SparkSession, tmp_path: Path) -> None:
+    source, (start, end) = times_of(
+        tmp_path,
+        a=moments(5.000_001, 1, None, 9.25, -3),
+        b=moments(7, kind=pa.timestamp("ms")),
+        c=moments(None, None, None),
+        d=moments(),
+    )
+    found = source.read(spark, start, end, 2).selectExpr("max(unix_micros(ts))", "count(*)").first()
+    assert found is not None
+    known = source.known(start, end, "ts")
+    assert known == KnownRows(rows=9, latest_us=9_250_000)
+    assert (known.latest_us, known.rows) == tuple(found)
+
+
+def test_times_before_1970_and_none_at_all_are_known(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    source, (start, end) = times_of(tmp_path / "old", a=moments(-1.5, -7))
+    assert source.known(start, end, "ts") == KnownRows(rows=2, latest_us=-1_500_000)
+    (tmp_path / "none").mkdir()
+    source, (start, end) = times_of(tmp_path / "none", a=moments(None))
+    assert source.known(start, end, "ts") == KnownRows(rows=1, latest_us=None)
+
+
+def test_what_footers_do_not_say_is_not_known(tmp_path: Path) -> None:
+    source, (start, end) = times_of(tmp_path, a=moments(1), b=moments(2, kind=pa.timestamp("ns")))
+    # Nanoseconds are cut off while they are read; a column of numbers has no time.
+    assert source.known(start, end, "ts") is None
+    assert source.known(start, end, "n") is None
+    assert source.known(start, end, "absent") is None
+
+
+def test_a_file_without_statistics_is_not_known(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ts": moments(1)}), tmp_path / "a.parquet", write_statistics=False)
+    options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
+    source = make_source("filesystem", options, columns(ts="timestamp"))
+    assert isinstance(source, KnowingSource)
+    start, end = cut_positions(source, [10])
+    assert source.known(start, end, "ts") is None
+
+
+def test_a_parquet_file_that_vanished_is_an_error_of_storage(tmp_path: Path) -> None:
+    _, (start, end) = times_of(tmp_path, a=moments(1))
+    (tmp_path / "a.parquet").unlink()
+    options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
+    # Another worker has not seen the footer.
+    later = make_source("filesystem", options, columns(ts="timestamp"))
+    assert isinstance(later, KnowingSource)
+    with pytest.raises(StorageError, match=r"a\.parquet"):
+        later.known(start, end, "ts")

@@ -269,3 +269,36 @@ def test_a_sink_of_changes_gets_the_key_of_its_rows() -> None:
     assert key("SELECT fare, count(*) FROM rides GROUP BY fare") == ()
     # Facts need no key: none of them ever changes.
     assert key("SELECT auction, bidder FROM bids") == ()
+
+
+@pytest.mark.parametrize(
+    ("columns", "delay"),
+    [
+        ("at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '5 seconds'", ("at", 5_000_000)),
+        ("at TIMESTAMP, WATERMARK FOR at", ("at", 0)),
+        (
+            "at TIMESTAMP, b TIMESTAMP, WATERMARK FOR at AS b - INTERVAL '1' DAY",
+            ("b", 86_400 * 10**6),
+        ),
+        # Not fixed in length, not a column of the source, not a column less a constant.
+        ("at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '1 month'", None),
+        (
+            "t TEXT, at TIMESTAMP GENERATED ALWAYS AS (CAST(t AS TIMESTAMP)) STORED, "
+            "WATERMARK FOR at AS at - INTERVAL '5 seconds'",
+            None,
+        ),
+        ("at TIMESTAMP, WATERMARK FOR at AS date_trunc('minute', at)", None),
+        ("a INT", None),
+    ],
+)
+def test_a_watermark_that_is_a_column_less_a_time_is_said_so(
+    columns: str, delay: tuple[str, int] | None
+) -> None:
+    found = source(columns, query="SELECT count(*) FROM t").watermark_delay
+    assert (found and (found.column, found.delay_us)) == delay
+
+
+def test_the_usual_second_is_a_delay_of_the_event_time() -> None:
+    found = source("at TIMESTAMP", ", event_time_field = 'at'").watermark_delay
+    assert found is not None
+    assert (found.column, found.delay_us) == ("at", 1_000_000)

@@ -1,8 +1,17 @@
-"""Schemas without promises about nulls."""
+"""Schemas without promises about nulls, and how wide their rows can be."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DatetimeType,
+    MapType,
+    NumericType,
+    StructField,
+    StructType,
+)
 
 
 def as_nullable(schema: StructType) -> StructType:
@@ -18,3 +27,10 @@ def _nullable(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
     return kind
+
+
+def is_fixed_width(kind: DataType) -> bool:
+    """Whether every value of a type takes the same few bytes."""
+    if isinstance(kind, StructType):
+        return all(is_fixed_width(field.dataType) for field in kind.fields)
+    return isinstance(kind, NumericType | BooleanType | DatetimeType)
