@@ -43,7 +43,7 @@ def main() -> int:
     found: list[RunResult] = []
     skipped: list[Skipped] = []
     for measure in suite.measures(arguments.data_dir, results, scale):
-        if arguments.only and not any(word in measure.name for word in arguments.only):
+        if arguments.only and not any(is_named(measure, word) for word in arguments.only):
             continue
         outcome = run(measure, deadline, results)
         if isinstance(outcome, Skipped):
@@ -51,6 +51,9 @@ def main() -> int:
             skipped.append(outcome)
         else:
             found.append(outcome)
+    if not found and not skipped:
+        print(f"no run has one of these words in its name: {' '.join(arguments.only)}")
+        return 2
     left_out = [f"{each.name}: {each.reason}" for each in skipped]
     print_tables(found, left_out)
     if arguments.docs:
@@ -58,6 +61,10 @@ def main() -> int:
         write_page(ROOT / "docs", found, left_out, label, load_before)
     wrong = [r for r in found if r.checked.startswith("wrong") and r.system.startswith("Headgate")]
     return 1 if wrong else 0
+
+
+def is_named(measure: suite.Measure, word: str) -> bool:
+    return suite.name_of(word) in measure.name
 
 
 def _arguments() -> argparse.Namespace:

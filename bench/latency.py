@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from headgate.controller.limits import Limits
 WORKLOAD = "W6 latency"
 EVENTS_PER_SECOND = 10_000
 FILES_PER_SECOND = 10
+ROWS_PER_FILE = EVENTS_PER_SECOND // FILES_PER_SECOND
 WARMING_SECONDS = 15.0
 MEASURED_SECONDS = 20.0
 IDLE_SECONDS = 15.0
@@ -59,7 +61,7 @@ class LiveFeeder:
         self._thread.join()
 
     def _feed(self) -> None:
-        rows = EVENTS_PER_SECOND // FILES_PER_SECOND
+        rows = ROWS_PER_FILE
         due = time.monotonic()
         while not self._end.wait(max(0.0, due - time.monotonic())):
             due += 1 / FILES_PER_SECOND
@@ -73,11 +75,16 @@ class LiveFeeder:
             self.written += 1
 
 
-def latencies(feeder: LiveFeeder, published: Callable[[], list[Path]]) -> list[float]:
-    """Feed, look out for new output, and return the seconds from event to output, per file fed."""
+def latencies(feeder: LiveFeeder, published: Callable[[], list[Path]]) -> tuple[list[float], str]:
+    """Feed and look out for new output.
+
+    Return the seconds from event to output, one figure per file fed, and whether every row came
+    out once.
+    """
     feeder.start()
     seen: set[Path] = set()
     found: dict[int, float] = {}
+    ids: Counter[int] = Counter()
     begun = time.monotonic()
     feeding = WARMING_SECONDS + MEASURED_SECONDS
     while time.monotonic() - begun < feeding + DRAIN_SECONDS:
@@ -90,13 +97,20 @@ def latencies(feeder: LiveFeeder, published: Callable[[], list[Path]]) -> list[f
                 continue
             seen.add(path)
             now = time.time()
-            for moment in set(pq.read_table(path)["ts"].cast("int64").to_pylist()):
+            rows = pq.read_table(path)
+            ids.update(rows["id"].to_pylist())
+            # Spark writes nanoseconds.
+            moments = rows["ts"].cast(pa.timestamp("us"), safe=False).cast("int64")
+            for moment in moments.unique().to_pylist():
                 found.setdefault(moment, now - moment / 1e6)
         time.sleep(POLL_SECONDS)
     if len(found) != feeder.written:
         raise RuntimeError(f"{len(found)} of {feeder.written} files were published in time")
     warm = min(found) + WARMING_SECONDS * 1e6
-    return [seconds for moment, seconds in found.items() if moment >= warm]
+    right = feeder.written * ROWS_PER_FILE
+    wrong = right - sum(1 for number in range(right) if ids[number] == 1) + len(ids) - right
+    answer = "exact" if not wrong else f"wrong: {wrong:,} rows missing, repeated or foreign"
+    return [seconds for moment, seconds in found.items() if moment >= warm], answer
 
 
 def idle_cpu() -> float:
@@ -106,9 +120,9 @@ def idle_cpu() -> float:
     return (machine.tree_cpu_seconds() - before) / (time.monotonic() - begun)
 
 
-def result(task: Task, system: str, measured: list[float], idle: float) -> RunResult:
+def result(task: Task, system: str, measured: tuple[list[float], str], idle: float) -> RunResult:
     """Return the figures in the form of all the others."""
-    ordered = sorted(measured)
+    ordered, answer = sorted(measured[0]), measured[1]
     facts = {
         "p50_s": statistics.median(ordered),
         "p99_s": ordered[min(len(ordered) - 1, round(len(ordered) * 0.99))],
@@ -118,9 +132,9 @@ def result(task: Task, system: str, measured: list[float], idle: float) -> RunRe
         system=system,
         workload=task.workload,
         variant=task.variant,
-        rows=len(measured) * EVENTS_PER_SECOND // FILES_PER_SECOND,
+        rows=len(ordered) * ROWS_PER_FILE,
         seconds=MEASURED_SECONDS,
-        checked="exact",
+        checked=answer,
         facts=facts,
     )
 

@@ -153,6 +153,11 @@ def measures(root: Path, results: Path, scale: Scale) -> Iterator[Measure]:
         yield from _full(maker, sets, scale)
 
 
+def name_of(words: str) -> str:
+    """Return words in the form that names of runs and their files have."""
+    return words.replace(" ", "_").replace(",", "").lower()
+
+
 @dataclass
 class _Maker:
     work: Path
@@ -176,7 +181,7 @@ class _Maker:
         expected = check.expected_window if query == "window" else check.expected_keyed
         expected(files.folder)
         words = [workload, query, module.rpartition(".")[2], variant]
-        name = "-".join(w for w in words if w).replace(" ", "_").replace(",", "").lower()
+        name = name_of("-".join(w for w in words if w))
         task = Task(
             workload=workload,
             variant=variant,

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,8 @@ import pytest
 from tests.faults.counting import SETTINGS
 from tests.support.cli import HeadgateProcess
 from tests.support.processes import marked
-from tests.support.stand import MARK, POLL_SECONDS, WAIT_SECONDS, Stand
+from tests.support.stand import MARK, Stand
+from tests.support.waiting import eventually
 
 SQL = """
 CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
@@ -67,16 +66,9 @@ def test_no_process_stays_behind_a_killed_run(tmp_path: Path) -> None:
         environment={MARK: mark},
     )
     try:
-        wait_until((tmp_path / "hung").exists)
+        assert eventually((tmp_path / "hung").exists)
         # The controller, the worker, its JVM, a daemon and a Python worker.
         assert len(marked(f"{MARK}={mark}")) >= 5
     finally:
         process.kill()
-    wait_until(lambda: not marked(f"{MARK}={mark}"))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_SECONDS)
+    assert eventually(lambda: not marked(f"{MARK}={mark}"))

@@ -423,7 +423,7 @@ class Controller:
 
     def _keep_spares(self) -> None:
         """Have a spare started, for a running job, when no job needs the machine to get up."""
-        if not self._settings.warm_spares:
+        if not self._fleet.lacks_spare():
             return
         with self._lock:
             states = {job: entry.runner.state for job, entry in self._jobs.items()}
@@ -431,9 +431,10 @@ class Controller:
         if running and all(
             isinstance(state, Running) or is_terminal(state) for state in states.values()
         ):
-            self._fleet.keep_spare(self._spark_needs(running[-1]))
+            job = running[-1]
+            self._fleet.keep_spare(self._spark_needs(job, states[job].facts.generation))
 
-    def _spark_needs(self, job: JobId) -> SpareSettings:
+    def _spark_needs(self, job: JobId, generation: Generation) -> SpareSettings:
         stored = self._stored(job)
         with self._lock:
             driven = self._jobs.get(job)
@@ -442,6 +443,7 @@ class Controller:
             master=stored.spec.master,
             parallelism=facts.parallelism,
             spark_conf=stored.spec.spark_conf,
+            scratch_dir=str(scratch_dir(self._data_dir, job, generation)),
         )
 
     def _renew_all(self) -> None:

@@ -22,12 +22,17 @@ from headgate.controller.processes import kill_session
 from headgate.core.errors import ExternalError
 from headgate.core.failpoints import ENVIRONMENT_VARIABLE as FAILPOINTS_VARIABLE
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import Assignment, ControllerMessage, SpareSettings
+from headgate.core.messages import (
+    SPARK_VARIABLE,
+    TOKEN_VARIABLE,
+    Assignment,
+    ControllerMessage,
+    SpareSettings,
+)
 from headgate.core.model import to_json
 
 log = logging.getLogger("headgate.controller.fleet")
 
-TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
 WORKER_MODULE = "headgate.engine.worker"
 LOG_TAIL_BYTES = 8_192
 START_TIMEOUT_SECONDS = 30.0
@@ -68,7 +73,7 @@ class LocalFleet:
         on_gone: Callable[[JobId, Generation], None] = lambda job, generation: None,
         spares: int = 0,
         spare_dir: Path | None = None,
-        needs_of: Callable[[JobId], SpareSettings] | None = None,
+        needs_of: Callable[[JobId, Generation], SpareSettings] | None = None,
     ) -> None:
         self._link = link
         self._deliver = deliver
@@ -95,8 +100,7 @@ class LocalFleet:
         with self._lock:
             if (job, generation) in self._children:
                 return
-        # Asked only where it matters: the answer may need the database.
-        needs = self._needs_of(job) if self._spares_wanted and self._needs_of else None
+        needs = self._needs_of(job, generation) if self._needs_of else None
         self._link.expect(job, generation, token)
         self._place(_Order(job, generation, token, needs))
 
@@ -106,9 +110,7 @@ class LocalFleet:
         It does not wait for the process: the caller has leases to renew.
         """
         with self._lock:
-            enough = len(self._spares) >= self._spares_wanted
-            being_made = self._spare_order is not None and not self._spare_order.done.is_set()
-            if enough or being_made or time.monotonic() < self._spares_not_before:
+            if not self._lacks_spare():
                 return
             self._spares_made += 1
             number = self._spares_made
@@ -116,6 +118,16 @@ class LocalFleet:
             needs = replace(needs, scratch_dir=str(folder))
             self._spare_order = _Order(SPARES, Generation(number), "", needs)
         self._orders.put(self._spare_order)
+
+    def lacks_spare(self) -> bool:
+        """Whether `keep_spare` would have one started."""
+        with self._lock:
+            return self._lacks_spare()
+
+    def _lacks_spare(self) -> bool:
+        enough = len(self._spares) >= self._spares_wanted
+        being_made = self._spare_order is not None and not self._spare_order.done.is_set()
+        return not (enough or being_made or time.monotonic() < self._spares_not_before)
 
     def spare_pids(self) -> list[int]:
         """Return the processes that wait for a job."""
@@ -187,8 +199,8 @@ class LocalFleet:
             self._assign(spare, order, log_path)
             return
         worker = [*self._command, *("--controller", self._link.address)]
-        if order.job == SPARES and order.needs is not None:
-            worker += ["--spare", to_json(order.needs).decode()]
+        if order.job == SPARES:
+            worker += ["--spare"]
         else:
             worker += ["--job", order.job, "--generation", str(order.generation)]
         launcher = [sys.executable, "-I", "-S", str(launch.__file__), str(os.getpid())]
@@ -240,6 +252,8 @@ class LocalFleet:
 
     def _worker_environment(self, order: _Order) -> dict[str, str]:
         environment = {**os.environ, **self._environment, TOKEN_VARIABLE: order.token}
+        if order.needs is not None:
+            environment[SPARK_VARIABLE] = to_json(order.needs).decode()
         # Failpoints are for a job's first worker only: the next one is there to recover from them.
         if order.job in self._armed or order.job == SPARES:
             environment.pop(FAILPOINTS_VARIABLE, None)

@@ -33,9 +33,15 @@ class RunSettings:
     spark_conf: dict[str, str] = {}  # noqa: RUF012
 
 
+# What a worker process finds in its environment: its generation's token, and `SpareSettings` as
+# JSON. They are no arguments because settings may hold secrets.
+TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
+SPARK_VARIABLE = "HEADGATE_WORKER_SPARK"
+
+
 @model
 class SpareSettings:
-    """What a spare worker starts its Spark session with, before it has a job."""
+    """What a worker starts its Spark session with, before it knows its job."""
 
     master: str
     parallelism: int

@@ -7,7 +7,9 @@ tasks that will need it, in parallel, so that the first micro-batch finds them o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -48,21 +50,32 @@ class _Preload:
         task = TaskContext.get()
         assert task is not None
         for load in self.loads[task.partitionId() :: self.context.parallelism]:
-            io = table_io(self.context, load.operator, int(load.subtask), str(task.taskAttemptId()))
-            for state in load.tables:
-                schema = decode_schema(state.schema)
-                for run in state.runs:
-                    io.open_run(state.name, run, schema)
+            _fetch(self.context, load)
         return iter(())
 
 
-def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> None:
-    """Fetch and verify every run of the plan; also starts the Python workers.
+def _fetch(context: BatchContext, load: SubtaskLoad) -> None:
+    """Have every run of a subtask in this machine's cache."""
+    io = table_io(context, load.operator, int(load.subtask), "restore")
+    for state in load.tables:
+        schema = decode_schema(state.schema)
+        for run in state.runs:
+            io.open_run(state.name, run, schema)
+        io.close_all(state.name)
 
-    Raises `BatchFailed` with the code of the damage where a run is not what it was.
+
+def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> None:
+    """Fetch and verify every run of the plan, where the tasks that need it will run.
+
+    Raises the error of the damage where a run is not what it was.
     """
     loads = tuple(load for load in plan.subtasks if load.tables)
     n = context.parallelism
+    if str(spark.sparkContext.master).startswith("local"):
+        with ThreadPoolExecutor(n) as pool:
+            for _ in pool.map(partial(_fetch, context), loads):
+                pass
+        return
     rows = spark.range(0, n, 1, n)
     task = guarded(OperatorId("restore"), _Preload(context, loads))
     try:

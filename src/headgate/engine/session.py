@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -18,6 +20,16 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # An empty micro-batch must still run its stateful operators (a window may be due), so the
 # optimizer may not remove a plan because its input is empty.
 _EXCLUDED_RULES = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+
+# Micro-batches leave little behind, and nobody waits for a pause of milliseconds: the collector
+# that costs least. The compiler is told to leave alone what is only lukewarm: on few cores it takes
+# them from the work for minutes.
+_COLLECTOR = "-XX:+UseParallelGC"
+_NAMES_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+_COMPILER = (
+    "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=5000 "
+    "-XX:Tier4CompileThreshold=80000"
+)
 
 # The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
 SOCKET_FOLDER_MAX = 60
@@ -78,13 +90,19 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
     if loopback:
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required
-    if "ArchiveClassesAtExit" not in configured.get(JAVA_OPTIONS, ""):
-        configured[JAVA_OPTIONS] = f"{configured.get(JAVA_OPTIONS, '')} {java_options()}".strip()
+    configured[JAVA_OPTIONS] = _java_options(configured.get(JAVA_OPTIONS, ""))
     for key, value in configured.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _java_options(of_user: str) -> str:
+    """Return the options of the driver's JVM; where the user says otherwise, the user wins."""
+    collector = "" if _NAMES_COLLECTOR.search(of_user) else _COLLECTOR
+    options = (collector, _COMPILER, java_options(), of_user)
+    return " ".join(each for each in options if each)
 
 
 def spark_master(settings: RunSettings, parallelism: int) -> str:
@@ -93,19 +111,24 @@ def spark_master(settings: RunSettings, parallelism: int) -> str:
     return f"local[{parallelism},4]" if settings.master == "local" else settings.master
 
 
-def warm_session(spare: SpareSettings) -> SparkSession:
-    """Start Spark before there is a job, and let it do a little of what jobs do.
+def session_of(wanted: SpareSettings) -> SparkSession:
+    """Start Spark before it is known what it will run."""
+    settings = RunSettings(
+        state_url="",
+        scratch_dir=wanted.scratch_dir,
+        master=wanted.master,
+        spark_conf=wanted.spark_conf,
+    )
+    os.makedirs(wanted.scratch_dir, exist_ok=True)
+    return start_session(settings, parallelism=wanted.parallelism, app_name="headgate")
+
+
+def warmed(session: SparkSession, spare: SpareSettings) -> SparkSession:
+    """Let Spark do a little of what jobs do.
 
     The first exchange and the first Python worker cost seconds: classes are loaded, code is
     compiled. Here nobody waits for it.
     """
-    settings = RunSettings(
-        state_url="",
-        scratch_dir=spare.scratch_dir,
-        master=spare.master,
-        spark_conf=spare.spark_conf,
-    )
-    session = start_session(settings, parallelism=spare.parallelism, app_name="headgate spare")
     if spare.master.startswith("local"):
         # Elsewhere the executors may not see this folder.
         rehearse(session, spare.scratch_dir)
@@ -115,11 +138,14 @@ def warm_session(spare: SpareSettings) -> SparkSession:
 def adopt_session(
     session: SparkSession, settings: RunSettings, *, parallelism: int, app_name: str
 ) -> SparkSession:
-    """Return the session of a spare, made fit for a job; its static settings fit already."""
+    """Return a session that is up, made fit for a job; its static settings fit already."""
     if session.sparkContext.master != spark_master(settings, parallelism):
         # Another number of threads needs another context; the JVM stays.
         session.stop()
         return start_session(settings, parallelism=parallelism, app_name=app_name)
+    # Another thread has made the session; what is parsed in this one must see its settings too.
+    jvm: Any = session.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
     session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
     return session
 

@@ -1,12 +1,14 @@
 """The worker process: hosts the Spark driver of one generation of one job.
 
-`python -m headgate.engine.worker --controller HOST:PORT --job J --generation G`, with the
-generation's token in the environment. It registers, is told what to run, runs it, and ends: when
-told to, when a micro-batch fails (after saying why), or when its controller is gone.
+`python -m headgate.engine.worker --controller HOST:PORT --job J --generation G`, with the settings
+of Spark and the generation's token in the environment. It registers, is told what to run, runs it,
+and ends: when told to, when a micro-batch fails (after saying why), or when its controller is gone.
 
-With `--spare SETTINGS` instead of a job it starts Spark at once and waits: one line on its standard
-input (`Assignment`) says whose worker it is from then on, the end of the input that it is not
-needed.
+With `--spare` instead of a job it lets Spark do a little of what jobs do and waits: one line on its
+standard input (`Assignment`) says whose worker it is from then on, the end of the input that it is
+not needed.
+
+Spark's JVM takes seconds to start. Nothing is imported here that can wait until it is starting.
 """
 
 from __future__ import annotations
@@ -14,43 +16,15 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import shutil
-import socket
 import sys
-import threading
-import time
-import uuid
+from concurrent.futures import ThreadPoolExecutor
 
-from pyspark.sql import SparkSession
-
-from headgate.connectors.registry import connector
-from headgate.core.errors import ExternalError, InternalError, error_info
-from headgate.core.failpoints import failpoint
-from headgate.core.graph import SinkSpec, SourceSpec
-from headgate.core.ids import Generation, JobId, WorkerId
-from headgate.core.messages import (
-    Assignment,
-    Heartbeat,
-    Progress,
-    Register,
-    SpareSettings,
-    Start,
-    TaskFailed,
-)
+from headgate.core.ids import Generation, JobId
+from headgate.core.messages import SPARK_VARIABLE, TOKEN_VARIABLE, Assignment, SpareSettings
 from headgate.core.model import from_json
-from headgate.engine.link import ControllerLink
-from headgate.engine.loop import WorkerLoop
-from headgate.engine.microbatch import Engine
-from headgate.engine.session import adopt_session, jvm_is_gone, start_session, warm_session
-
-TOKEN_VARIABLE = "HEADGATE_WORKER_TOKEN"
-START_TIMEOUT_SECONDS = 60
+from headgate.engine.session import session_of, warmed
 
 log = logging.getLogger("headgate.worker")
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,136 +33,30 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--controller", required=True, help="host:port of the controller")
     parser.add_argument("--job")
     parser.add_argument("--generation", type=int)
-    parser.add_argument("--spare", help="SpareSettings as JSON, instead of a job")
+    parser.add_argument("--spare", action="store_true", help="wait for a job")
     arguments = parser.parse_args(argv)
+    if not arguments.spare and (arguments.job is None or arguments.generation is None):
+        parser.error("give --job and --generation, or --spare")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    session: SparkSession | None = None
-    if arguments.spare is not None:
-        session = warm_session(from_json(SpareSettings, arguments.spare))
+    settings: SpareSettings = from_json(SpareSettings, os.environ[SPARK_VARIABLE])
+    with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as pool:
+        starting = pool.submit(session_of, settings)
+        from headgate.engine.generation import work
+
+        if not arguments.spare:
+            assignment = Assignment(
+                job=JobId(arguments.job),
+                generation=Generation(arguments.generation),
+                token=os.environ.get(TOKEN_VARIABLE, ""),
+            )
+            return work(assignment, arguments.controller, starting.result)
+        session = warmed(starting.result(), settings)
         log.info("spare: spark is ready")
         line = sys.stdin.buffer.readline()
         if not line:
             session.stop()
             return 0
-        assignment: Assignment = from_json(Assignment, line)
-    elif arguments.job is None or arguments.generation is None:
-        parser.error("give --job and --generation, or --spare")
-    else:
-        assignment = Assignment(
-            job=JobId(arguments.job),
-            generation=Generation(arguments.generation),
-            token=os.environ.get(TOKEN_VARIABLE, ""),
-        )
-    return work(assignment, arguments.controller, session)
-
-
-def work(assignment: Assignment, controller: str, session: SparkSession | None) -> int:
-    """Register as the worker of a generation and run it; `session` = Spark is up already."""
-    generation = assignment.generation
-    failpoint("worker.before_register")
-    link = ControllerLink(controller)
-    link.send(
-        Register(
-            job=assignment.job,
-            generation=generation,
-            worker=WorkerId(f"worker_{uuid.uuid4().hex[:12]}"),
-            token=assignment.token,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-        )
-    )
-    try:
-        start = link.inbox.get(timeout=START_TIMEOUT_SECONDS)
-        if not isinstance(start, Start):
-            raise InternalError(f"expected to be told what to run, got {start}")
-        run(start, link, session)
-    except Exception as error:
-        # The process's boundary: whatever it was, the controller is told.
-        log.exception("generation %s failed", generation)
-        link.send(TaskFailed(generation=generation, error=error_info(error)))
-        return 1
-    finally:
-        link.close()
-    return 0
-
-
-def run(start: Start, link: ControllerLink, session: SparkSession | None) -> None:
-    """Start Spark, unless it is up, restore, and run until the end."""
-    settings = start.settings
-    heart = _Heart(start, link)
-    heart.start()
-    scratch = settings.scratch_dir
-    os.makedirs(scratch, exist_ok=True)
-    begun = time.perf_counter()
-    name = f"headgate {start.job}"
-    if session is None:
-        spark = start_session(settings, parallelism=start.parallelism, app_name=name)
-    else:
-        spark = adopt_session(session, settings, parallelism=start.parallelism, app_name=name)
-    log.info("spark started in %.1f s", time.perf_counter() - begun)
-    try:
-        engine = Engine(
-            spark=spark,
-            graph=start.graph,
-            sources={
-                o.id: connector(o.spec.connector).open_source(o.spec)
-                for o in start.graph.sources()
-                if isinstance(o.spec, SourceSpec)
-            },
-            sinks={
-                o.id: connector(o.spec.connector).open_sink(o.spec)
-                for o in start.graph.sinks()
-                if isinstance(o.spec, SinkSpec)
-            },
-        )
-        for operator, sink in engine.sinks.items():
-            # A sink that a changed query has added resumes nothing, whatever the job does.
-            resuming = start.plan.checkpoint is not None and operator in start.plan.globals
-            sink.check_target(start.job, resuming=resuming)
-        cache_dir = settings.cache_dir or os.path.join(scratch, "cache")
-        loop = WorkerLoop(start, engine, link, now_ms, cache_dir)
-        heart.watch(loop)
-        loop.run()
-    except Exception as error:
-        if jvm_is_gone(spark):
-            raise ExternalError(
-                "the JVM of the Spark driver has ended: the worker's log may say why; if it ran "
-                "out of memory, set spark.driver.memory",
-                code="jvm_lost",
-            ) from error
-        raise
-    finally:
-        heart.stop()
-        if not jvm_is_gone(spark):
-            spark.stop()
-        # Scratch is of no use to another generation.
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-class _Heart:
-    """Sends heartbeats with the loop's progress, from the moment the worker is registered."""
-
-    def __init__(self, start: Start, link: ControllerLink) -> None:
-        self._start = start
-        self._link = link
-        self._loop: WorkerLoop | None = None
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def watch(self, loop: WorkerLoop) -> None:
-        self._loop = loop
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _beat(self) -> None:
-        interval = self._start.settings.heartbeat_interval_ms / 1000
-        while not self._stopped.wait(interval):
-            progress = self._loop.progress if self._loop is not None else Progress()
-            self._link.send(Heartbeat(generation=self._start.generation, progress=progress))
+        return work(from_json(Assignment, line), arguments.controller, lambda: session)
 
 
 if __name__ == "__main__":

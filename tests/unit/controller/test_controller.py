@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from headgate.controller.notices import Noted, Notice
 from headgate.controller.runner import Command, JobRunner
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import JobId
+from tests.support.waiting import eventually
 from tests.unit.controller.support import is_exact, job_spec, new_controller, published
 
 PATIENCE_SECONDS = 120.0
@@ -316,12 +315,3 @@ def run_in_process(folder: Path) -> subprocess.Popen[bytes]:
 
 def list_published(folder: Path) -> list[Path]:
     return list((folder / "out").glob("*.json"))
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from headgate.controller.processes import kill_session, process_identity, sessio
 from headgate.core.failpoints import ENVIRONMENT_VARIABLE
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Register, Stop, TaskFailed
+from tests.support.waiting import eventually
 
 JOB = JobId("orders")
 ONE, TWO = Generation(1), Generation(2)
@@ -76,15 +76,6 @@ def yard(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
     yield make
     for one in made:
         one.close()
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_worker_is_told_where_to_register_and_its_secret(yard: Callable[..., Yard]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from headgate.controller.controller import Controller
 from headgate.controller.processes import process_identity
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import SpareSettings
+from tests.support.waiting import eventually
 from tests.unit.controller.support import GRAPH, controller_settings, job_spec
 from tests.unit.server.serving import WORKER
 
@@ -39,15 +39,6 @@ def controller(tmp_path: Path) -> Iterator[Controller]:
     made.start()
     yield made
     made.close()
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def running(controller: Controller, job: JobId, generation: int) -> int:

@@ -221,9 +221,9 @@ def main() -> None:
     parser.add_argument("--controller", required=True)
     parser.add_argument("--job")
     parser.add_argument("--generation", type=int)
-    parser.add_argument("--spare")
+    parser.add_argument("--spare", action="store_true")
     arguments = parser.parse_args()
-    if arguments.spare is not None:
+    if arguments.spare:
         print("spare: ready", flush=True)
         line = sys.stdin.buffer.readline()
         if not line:

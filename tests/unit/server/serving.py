@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import httpx
 from headgate.config import Config, ControllerConfig, JobConfig, ServerConfig
 from headgate.server.listen import HeadgateServer, bind, build_service, url_of
 from headgate.server.service import Service
+from tests.support.waiting import eventually
 
 WORKER = Path(__file__).with_name("graph_worker.py")
 PATIENCE_SECONDS = 120.0
@@ -112,15 +112,6 @@ def serving(
         server.should_exit = True
         thread.join(PATIENCE_SECONDS)
         listening.close()
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def published(folder: Path) -> list[tuple[int, int]]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.server.serving import Running, eventually, service_config, serving, sql
+from tests.support.waiting import eventually
+from tests.unit.server.serving import Running, service_config, serving, sql
 
 BAD_SQL = "CREATE TABLE t (a INT) WITH (connector = 'nonsense');\nINSERT INTO t SELECT 1;"
 

@@ -15,7 +15,8 @@ from headgate.controller.notices import Noted
 from headgate.core.ids import Epoch, Generation, JobId
 from headgate.server.telemetry import BUCKETS_SECONDS, Histogram, Telemetry
 from headgate.state.stores import RequestCounts
-from tests.unit.server.serving import Running, eventually, service_config, serving
+from tests.support.waiting import eventually
+from tests.unit.server.serving import Running, service_config, serving
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (-?[0-9.e+-]+|\+Inf)')
 

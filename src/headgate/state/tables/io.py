@@ -108,6 +108,10 @@ class TableIo:
         }
         mapped.retain(self.owner(version.name), live)
 
+    def close_all(self, table: str) -> None:
+        """Close every mapped file of a table: its runs were only to be fetched."""
+        mapped.retain(self.owner(table), ())
+
     # Scratch: this epoch's changes between barriers.
 
     def write_scratch(
