@@ -81,13 +81,16 @@ def _latest_times(metadata: pq.FileMetaData) -> dict[str, int | None]:
     for position, name in enumerate(names):
         chunks = [group.column(position) for group in groups]
         if all(_says_times(chunk) for chunk in chunks):
-            times = [_microseconds(c.statistics.max) for c in chunks if c.statistics.has_min_max]
+            greatest = [c.statistics.max for c in chunks if c.num_values]
+            times = [_microseconds(time) for time in greatest if time is not None]
             found[name] = max(times, default=None)
     return found
 
 
 def _says_times(chunk: pq.ColumnChunkMetaData) -> bool:
     """Whether a chunk's statistics give its greatest time, or say that it has no value."""
+    if chunk.num_values == 0:
+        return True
     statistics = chunk.statistics
     if statistics is None or statistics.logical_type.type != "TIMESTAMP":
         return False
