@@ -8,13 +8,14 @@ after every task, which would otherwise cost more than the task.
 from __future__ import annotations
 
 import gc
+import socket
 
 import pyarrow.acero
 import pyarrow.compute
 import pyarrow.parquet  # noqa: F401
+import pyspark.daemon
 import pyspark.sql.pandas.serializers
-import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
+import pyspark.worker
 
 import headgate.connectors.registry
 import headgate.engine.operators.deduplicate
@@ -27,7 +28,19 @@ import headgate.engine.operators.updating_join
 import headgate.engine.operators.updating_rows
 import headgate.engine.operators.window  # noqa: F401
 
+run_worker = pyspark.daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Run tasks until the JVM hangs up. It may do so at any time: there is nothing to report."""
+    try:
+        return run_worker(sock, authenticated)
+    except BrokenPipeError:
+        return 1
+
+
 if __name__ == "__main__":
+    pyspark.daemon.worker = worker
     gc.collect()
     gc.freeze()
-    manager()
+    pyspark.daemon.manager()

@@ -41,6 +41,9 @@ def main(argv: list[str] | None = None) -> int:
     settings: SpareSettings = from_json(SpareSettings, os.environ[SPARK_VARIABLE])
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as pool:
         starting = pool.submit(session_of, settings)
+        # PySpark wants this one, with all of pandas, before it says its first word to the JVM.
+        import pyspark.testing.utils  # noqa: F401
+
         from headgate.engine.generation import work
 
         if not arguments.spare:
