@@ -21,7 +21,7 @@ STREAMING_LATENCY = "bench.peers.streaming_latency"
 # Files of 100,000 rows; five of them are one micro-batch.
 FILES_PER_BATCH = 5
 SMALL_ROWS = 10_000
-SMALL_BATCHES = 53  # three to warm up, fifty to measure
+SMALL_BATCHES = 43  # three to warm up, forty to measure
 CHANGED_KEYS = 100_000
 GROWTH_FILL = 500_000
 
@@ -47,7 +47,7 @@ class Scale:
 
 QUICK = Scale(
     window_rows=10_000_000,
-    keyed_rows=5_000_000,
+    keyed_rows=10_000_000,
     keys=1_000_000,
     large_keys=10_000_000,
     file_rows=data.FILE_ROWS,
