@@ -31,6 +31,7 @@ from headgate.core.messages import (
     Commit,
     ControllerMessage,
     EpochCutDone,
+    Heartbeat,
     Progress,
     Restored,
     SinkPublished,
@@ -349,6 +350,9 @@ class WorkerLoop:
     def _acknowledge(self, barrier: Barrier, reports: Reports) -> None:
         """Report everything that is durable at this barrier, subtask by subtask."""
         failpoint("worker.before_acks")
+        # So that what is shown of a job is never older than its last checkpoint: a short one ends
+        # before its worker's next heartbeat.
+        self._link.send(Heartbeat(generation=barrier.generation, progress=self.progress))
         segment = self._ledger.close(barrier.epoch)
         generation, epoch, attempt = barrier.generation, barrier.epoch, barrier.attempt
         self._acknowledged, self._acknowledgement = (epoch, attempt), []
