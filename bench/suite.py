@@ -21,7 +21,7 @@ STREAMING_LATENCY = "bench.peers.streaming_latency"
 # Files of 100,000 rows; five of them are one micro-batch.
 FILES_PER_BATCH = 5
 SMALL_ROWS = 10_000
-SMALL_BATCHES = 43  # three to warm up, forty to measure
+SMALL_BATCHES = 33  # three to warm up, thirty to measure
 CHANGED_KEYS = 100_000
 GROWTH_FILL = 500_000
 

@@ -7,7 +7,7 @@ from headgate.core.ids import Epoch, JobId
 from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state import layout
-from headgate.state.derive import CheckpointState, derive_checkpoint_state
+from headgate.state.derive import CheckpointState, SetAside, derive_checkpoint_state
 from headgate.state.records import (
     EpochRecord,
     Manifest,
@@ -104,10 +104,15 @@ def list_checkpoints(store: ObjectStore, job: JobId) -> tuple[CheckpointListing,
     names: dict[Epoch, list[str]] = {}
     for savepoint in list_savepoints(store, job):
         names.setdefault(savepoint.checkpoint.epoch, []).append(savepoint.name)
-    return tuple(
+    listed = [
         _listing(store, job, epoch, log.committed, tuple(names.get(epoch, ())))
         for epoch in reversed(log.epochs)
-    )
+    ]
+    if any(isinstance(e.state, SetAside) and e.state.code == "missing" for e in listed):
+        # A cleanup may have been at work since the log was listed. It takes the records first.
+        left = set(read_log(store).epochs)
+        listed = [entry for entry in listed if entry.epoch in left]
+    return tuple(listed)
 
 
 def list_savepoints(store: ObjectStore, job: JobId) -> tuple[SavepointRecord, ...]:

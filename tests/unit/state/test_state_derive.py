@@ -102,6 +102,31 @@ def test_an_unreadable_checkpoint_is_set_aside_with_its_reason() -> None:
     assert state_of(store, 1, 2) == Invisible()
 
 
+def test_a_checkpoint_that_a_cleanup_takes_meanwhile_is_not_listed() -> None:
+    store = DictStore()
+    writer = start(store, "a")
+    for _ in range(3):
+        writer.checkpoint()
+
+    class Cleaned(DictStore):
+        """Loses a record, then a manifest, just before somebody reads the first of them."""
+
+        def get(self, path: str) -> bytes:
+            if path == layout.epoch_record(2):
+                self.objects.pop(layout.epoch_record(1), None)
+                self.objects.pop(layout.manifest(1, 1, 1), None)
+                self.objects.pop(path, None)
+            return super().get(path)
+
+    cleaned = Cleaned()
+    cleaned.objects = dict(store.objects)
+    assert [entry.epoch for entry in list_checkpoints(cleaned, JOB)] == [3]
+    # A manifest that is gone while its record says that it counts is damage, and is shown.
+    store.delete(layout.manifest(1, 2, 1))
+    states = [type(entry.state) for entry in list_checkpoints(store, JOB)]
+    assert states == [Ready, SetAside, Ready]
+
+
 def test_a_record_under_the_wrong_name_is_inconsistent() -> None:
     store = DictStore()
     writer = start(store, "a")
