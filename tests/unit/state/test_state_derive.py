@@ -109,13 +109,13 @@ def test_a_checkpoint_that_a_cleanup_takes_meanwhile_is_not_listed() -> None:
         writer.checkpoint()
 
     class Cleaned(DictStore):
-        """Loses a record, then a manifest, just before somebody reads the first of them."""
+        """Loses two records, and the manifest of one, when the newest is read."""
 
         def get(self, path: str) -> bytes:
-            if path == layout.epoch_record(2):
-                self.objects.pop(layout.epoch_record(1), None)
+            if path == layout.manifest(1, 3, 1):
+                for gone in (layout.epoch_record(1), layout.epoch_record(2)):
+                    self.objects.pop(gone, None)
                 self.objects.pop(layout.manifest(1, 1, 1), None)
-                self.objects.pop(path, None)
             return super().get(path)
 
     cleaned = Cleaned()
