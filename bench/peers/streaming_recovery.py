@@ -53,12 +53,12 @@ class Supervisor:
 
 
 def published(output: Path) -> list[Path]:
-    """Return the files that the sink's log names."""
-    found: list[Path] = []
+    """Return the files that the sink's log names. From time to time it repeats all before."""
+    found: dict[Path, None] = {}
     for entry in sorted((output / "_spark_metadata").glob("[0-9]*")):
         for line in entry.read_text().splitlines()[1:]:
-            found.append(Path(unquote(urlparse(json.loads(line)["path"]).path)))
-    return found
+            found[Path(unquote(urlparse(json.loads(line)["path"]).path))] = None
+    return list(found)
 
 
 def serve(task: Task) -> None:
