@@ -49,7 +49,7 @@ were taken in one run on one machine. The load average (the column "load") says 
 - **Spark batch** is the limit: the same query over the same files, warm, no state, no checkpoints.
 - **Flink** (full set, where `--flink-python` names an environment that has `apache-flink`): local
   cluster of two slots, incremental RocksDB, checkpoints every 5 s, JSON input.
-- **Small micro-batches**: 10,000 rows each, two subtasks, 40 of them after warming up; the time of
+- **Small micro-batches**: 10,000 rows each, two subtasks, 30 of them after warming up; the time of
   one includes its checkpoint for both systems.
 - **Growth (W5)**: the state is filled up to each size, then ten epochs change 100,000 keys each;
   at the first size twenty more come before them, so that the JVM is warm when measuring begins.
