@@ -42,7 +42,7 @@ def filtered(df: DataFrame, condition: str) -> DataFrame:
 def aggregated(df: DataFrame, groups: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
     """Return the `aggregates` of the rows by `groups`, all of them expressions with names."""
     catalyst = _catalyst(df.sparkSession)
-    by, columns = catalyst.grouping(tuple(groups), tuple(aggregates))
+    by, columns = catalyst.expressions(tuple(groups)), catalyst.named((*groups, *aggregates))
     plan = catalyst.aggregate(by, columns, _plan_of(df), catalyst.nothing)
     return Planned(plan, df.sparkSession)
 
@@ -132,7 +132,6 @@ class _Catalyst:
         self.expression = lru_cache(4096)(self._expression)
         self.expressions = lru_cache(1024)(self._expressions)
         self.named = lru_cache(1024)(self._named)
-        self.grouping = lru_cache(1024)(self._grouping)
         self.columns = lru_cache(1024)(self._columns)
         self._types: dict[str, tuple[Any, Any]] = {}
 
@@ -150,9 +149,6 @@ class _Catalyst:
 
     def _named_expression(self, expr: str) -> Any:
         return self._naming.toNamed(self.expression(expr))
-
-    def _grouping(self, groups: tuple[str, ...], aggregates: tuple[str, ...]) -> tuple[Any, Any]:
-        return self.expressions(groups), self.named((*groups, *aggregates))
 
     def _columns(self, exprs: tuple[str, ...]) -> Any:
         return self._utils.toSeq([column(self._spark, expr)._jc for expr in exprs])

@@ -11,7 +11,7 @@ from headgate.core.graph import TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpe
 from headgate.engine.build.changes import exploded, new, old
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, hash_columns
-from headgate.engine.build.plans import aggregated, mapped, selected
+from headgate.engine.build.plans import aggregated, filtered, mapped, selected
 from headgate.engine.build.rename import renamed
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.build.updating_rows import build_by_rows
@@ -67,7 +67,8 @@ def _grouped(spec: UpdatingAggregateSpec, df: DataFrame) -> DataFrame:
         grouped = aggregated(df, [named(k) for k in spec.keys], partials)
     else:
         # Spark makes one row even of no rows at all: that is no change.
-        grouped = aggregated(df, [], [*partials, "count(1) AS _n"]).where("_n > 0").drop("_n")
+        counted = aggregated(df, [], [*partials, "count(1) AS _n"])
+        grouped = filtered(counted, "_n > 0").drop("_n")
     return selected(grouped, "*", *hash_columns([k.name for k in spec.keys]))
 
 
