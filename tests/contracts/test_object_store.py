@@ -154,7 +154,7 @@ def test_deleting_twice_succeeds_and_leaves_the_neighbours(store: ObjectStore) -
 
 def test_a_folder_can_be_emptied_and_used_again_by_many(store: ObjectStore) -> None:
     def use(number: int) -> None:
-        for turn in range(10):
+        for turn in range(50):
             store.put(f"shared/deep/{number}", bytes([turn]))
             store.delete(f"shared/deep/{number}")
         store.put(f"shared/deep/{number}", b"end")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from obstore.store import LocalStore as LocalBackend
 
-from headgate.core.errors import ObjectExists
+from headgate.core.errors import ObjectExists, StorageError
 from headgate.state.stores.adapter import (
     ObstoreAdapter,
     check_path,
@@ -22,7 +22,7 @@ from headgate.state.stores.adapter import (
     translated,
 )
 
-# A folder can be removed, as empty, between its creation and its first file.
+# A folder can be removed, as empty, while it is being made and until its first file is there.
 _FOLDER_TRIES = 10
 
 
@@ -66,13 +66,15 @@ class LocalStore(ObstoreAdapter):
         # listed, and no object can have such a name.
         temporary = target.with_name(f"{target.name}#{secrets.randbelow(10**18)}")
         for left in reversed(range(_FOLDER_TRIES)):
-            self._make_folder(target.parent)
             try:
+                self._make_folder(target.parent)
                 descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 break
-            except FileNotFoundError:
+            except (FileNotFoundError, FileExistsError) as error:
+                # `mkdir` says "exists" too when the folder it met is gone at its second look.
+                # In the end not "no such object": nobody asked for one, and a retry may succeed.
                 if left == 0:
-                    raise
+                    raise StorageError(f"cannot make the folder of {target}: {error}") from error
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
