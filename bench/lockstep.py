@@ -38,7 +38,7 @@ from headgate.core.messages import (
 )
 from headgate.core.model import JsonValue
 from headgate.engine.context import BatchRequest, PipelineState
-from headgate.engine.link import LinkLost
+from headgate.engine.link import Inbox, LinkLost
 from headgate.engine.microbatch import BatchResult, Engine
 from headgate.state.facts import CheckpointFacts
 from headgate.state.protocol import Recorded, write_checkpoint, write_committed
@@ -125,7 +125,7 @@ class _Flight:
     empty: bool = False
 
 
-class _Inbox(queue.Queue["ControllerMessage | LinkLost"]):
+class _Inbox(Inbox):
     """Lets the loop wait while a checkpoint is being recorded and published."""
 
     def __init__(self, link: Lockstep) -> None:
@@ -145,7 +145,7 @@ class Lockstep:
     """The other end of the loop's link."""
 
     def __init__(self, start: Start, store: CountingStore, checkpoint_seconds: float) -> None:
-        self.inbox: queue.Queue[ControllerMessage | LinkLost] = _Inbox(self)
+        self.inbox: Inbox = _Inbox(self)
         self.checkpoints: list[Checkpoint] = []
         self.failures: list[TaskFailed] = []
         self._start = start
@@ -183,7 +183,7 @@ class Lockstep:
                 self._barrier()
         elif isinstance(message, TaskFailed):
             self.failures.append(message)
-            self.inbox.put(Stop(generation=self._start.generation))
+            self.inbox.receive(Stop(generation=self._start.generation))
 
     def _barrier(self) -> None:
         epoch = Epoch((self._previous.epoch if self._previous else NO_EPOCH) + 1)
@@ -196,7 +196,7 @@ class Lockstep:
             bytes_before=counts.bytes_written,
         )
         self._final = self._finished
-        self.inbox.put(
+        self.inbox.receive(
             Barrier(
                 generation=self._start.generation, epoch=epoch, attempt=1, then_stop=self._final
             )
@@ -228,7 +228,9 @@ class Lockstep:
         self._previous = CheckpointRef(generation=self._start.generation, epoch=message.epoch)
         sinks = tuple(self._commit_of(o.id, flight) for o in graph.sinks())
         flight.publishing = {sink.operator for sink in sinks}
-        self.inbox.put(Commit(generation=self._start.generation, epoch=message.epoch, sinks=sinks))
+        self.inbox.receive(
+            Commit(generation=self._start.generation, epoch=message.epoch, sinks=sinks)
+        )
 
     def _commit_of(self, sink: OperatorId, flight: _Flight) -> SinkCommit:
         acks = [flight.acks[sink, subtask] for subtask in range(self._start.parallelism)]
@@ -250,7 +252,7 @@ class Lockstep:
         self.checkpoints.append(self._measured(flight))
         self._flight = None
         if self._final:
-            self.inbox.put(Stop(generation=self._start.generation))
+            self.inbox.receive(Stop(generation=self._start.generation))
         elif self._finished or not (self._interval or flight.empty):
             # After an empty epoch the loop is left alone, so that it can see that all has ended.
             self._barrier()

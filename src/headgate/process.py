@@ -22,7 +22,8 @@ class ProcessContext(ABC):
     of the rows (or timers) of this call and no others: only these belong to this subtask.
     """
 
-    # The watermark in microseconds since the epoch: no timer at or before it is still waiting.
+    # The watermark in microseconds since the epoch. In `process` as it was before these rows: a row
+    # before it is late. In `on_timer` as it is now: no timer at or before it is still waiting.
     watermark_us: int
 
     @abstractmethod

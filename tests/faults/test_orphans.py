@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from headgate.engine.handover import PROCESS_NAME
 from tests.faults.counting import SETTINGS
 from tests.support.cli import HeadgateProcess
-from tests.support.processes import marked
+from tests.support.processes import marked, name_of
 from tests.support.stand import MARK, Stand
 from tests.support.waiting import eventually
 
@@ -50,6 +51,8 @@ def test_function_that_hangs_raises_an_alarm_and_dies_with_a_killed_service(tmp_
         assert stand.workers()
         assert stand.jvms()
         assert stand.python_workers()
+        # They were forked from what the driver had imported.
+        assert PROCESS_NAME in {name_of(pid) for pid in stand.python_workers()}
         stand.kill_service()
         stand.wait_until_gone()
     finally:

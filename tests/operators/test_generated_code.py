@@ -21,7 +21,7 @@ CREATE TABLE counts WITH (
 INSERT INTO counts SELECT page, count(*) AS n FROM clicks GROUP BY page;
 """
 # What the daemon must not have when it forks.
-THREADS = "import os, headgate.engine.daemon; print(len(os.listdir('/proc/self/task')))"
+THREADS = "import os, headgate.engine.preloaded; print(len(os.listdir('/proc/self/task')))"
 
 
 def compiled_classes(spark: SparkSession) -> int:

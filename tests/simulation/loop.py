@@ -191,6 +191,7 @@ class Loop:
         if has_input or due or (barrier is not None and self._has_unflushed()):
             self._run_batch(cut, barrier=barrier, suppress_output=False)
         elif barrier is not None:
+            self._emitted = max(self._emitted, cut.watermark)
             self._acknowledge(barrier)
         else:
             self._emitted = max(self._emitted, cut.watermark)
@@ -201,7 +202,6 @@ class Loop:
 
     def _plan_cut(self, barrier: Barrier | None) -> tuple[BatchCut, bool]:
         now_ms = self._worker.now_ms()
-        watermark = self._tracker.current(now_ms)
         ends, rows = dict(self._positions), 0
         for source in self._workload.sources:
             if source.id in self._tracker.finished or not self._reading:
@@ -210,12 +210,19 @@ class Loop:
             end = min(source.available(self._world.scheduler.now_ms), position + self._limit())
             ends[source.id] = max(end, position)
             rows += max(0, end - position)
+            # Every other source knows its rows before they are read.
+            if source.number % 2 == 0 and end > position:
+                self._tracker.observe(source.id, source.event_time(end - 1), now_ms)
             if source.bounded and end >= source.total:
                 self._tracker.finish(source.id)
         if barrier is not None and barrier.then_stop:
             self._reading = False
         cut = BatchCut(
-            start=dict(self._positions), end=ends, watermark=watermark, rows=rows, now_ms=now_ms
+            start=dict(self._positions),
+            end=ends,
+            watermark=self._tracker.current(now_ms),
+            rows=rows,
+            now_ms=now_ms,
         )
         return cut, ends != self._positions
 

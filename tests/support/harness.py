@@ -13,7 +13,6 @@ that is not in a recorded checkpoint, as SIGKILL would; the next `run` resumes w
 
 from __future__ import annotations
 
-import queue
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,6 @@ from headgate.core.ids import Epoch, JobId, OperatorId
 from headgate.core.messages import (
     Barrier,
     Commit,
-    ControllerMessage,
     EpochCutDone,
     Progress,
     RunSettings,
@@ -41,7 +39,7 @@ from headgate.core.messages import (
     WorkerMessage,
 )
 from headgate.engine.context import BatchRequest, PipelineState
-from headgate.engine.link import LinkLost
+from headgate.engine.link import Inbox
 from headgate.engine.loop import WorkerLoop
 from headgate.engine.microbatch import BatchResult, Engine
 from headgate.state.backend import LoadPrepared, StateBackend
@@ -220,7 +218,7 @@ class _MiniController:
     def __init__(
         self, harness: PipelineHarness, start: Start, newest: CheckpointRef | None
     ) -> None:
-        self.inbox: queue.Queue[ControllerMessage | LinkLost] = queue.Queue()
+        self.inbox = Inbox()
         self.finished = False
         self.failures: list[TaskFailed] = []
         self._harness = harness
@@ -241,7 +239,7 @@ class _MiniController:
             return
         self._in_flight = Epoch(self.recorded + 1)
         self._acks = {}
-        self.inbox.put(
+        self.inbox.receive(
             Barrier(
                 generation=self._start.generation,
                 epoch=self._in_flight,
@@ -291,7 +289,9 @@ class _MiniController:
         self._replayed = ()
         sinks = tuple(self._sink_commit(o.id, message.epoch) for o in graph.sinks())
         self._publishing = {s.operator for s in sinks}
-        self.inbox.put(Commit(generation=self._start.generation, epoch=message.epoch, sinks=sinks))
+        self.inbox.receive(
+            Commit(generation=self._start.generation, epoch=message.epoch, sinks=sinks)
+        )
 
     def _sink_commit(self, sink: OperatorId, epoch: Epoch) -> SinkCommit:
         acks = [self._acks[sink, s].ack for s in range(self._start.parallelism)]
@@ -315,4 +315,4 @@ class _MiniController:
             self._stop()
 
     def _stop(self) -> None:
-        self.inbox.put(Stop(generation=self._start.generation))
+        self.inbox.receive(Stop(generation=self._start.generation))

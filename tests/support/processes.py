@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -34,6 +35,22 @@ def command_of(pid: int) -> list[str]:
         return (Path("/proc") / str(pid) / "cmdline").read_bytes().decode().split("\0")
     except OSError:
         return []
+
+
+def name_of(pid: int) -> str:
+    """Return what the kernel calls it; empty where the process is gone."""
+    try:
+        return (Path("/proc") / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def is_leader(pid: int) -> bool:
+    """Whether a session was started with this process; False where it is gone."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 def marked(mark: str) -> list[int]:

@@ -42,7 +42,7 @@ from headgate.controller.flight import (
 from headgate.controller.limits import Limits
 from headgate.controller.notes import AbortNote, Note, SavepointNote
 from headgate.core.errors import ErrorDomain, ErrorInfo
-from headgate.core.ids import Epoch, Generation
+from headgate.core.ids import NO_EPOCH, Epoch, Generation
 from headgate.core.messages import Barrier, Commit
 from headgate.core.model import model
 
@@ -76,6 +76,9 @@ def begin(
     return Coordinator(
         lineage=lineage,
         last_started_ms=now_ms,
+        # What a recovery restored from is at least as old as the recovery took: the next one is
+        # due. It also lets a job move on that never lives for a whole interval.
+        asked=lineage.last_epoch != NO_EPOCH,
         last_cleanup_ms=now_ms,
         # The first checkpoint of a generation makes a cleanup due: its predecessor left garbage.
         checkpoints_since_cleanup=max(1, limits.cleanup_every_checkpoints) - 1,

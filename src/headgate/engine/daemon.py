@@ -1,46 +1,15 @@
-"""The parent of Spark's Python workers: `spark.python.daemon.module`.
+"""The parent of Spark's Python workers, as the JVM starts it: `spark.python.daemon.module`.
 
-Workers are forked from it. What it has imported they need not import again (one to two processor
-seconds each), and what it has frozen their garbage collector does not look at: PySpark collects
-after every task, which would otherwise cost more than the task.
+On the driver's own machine a process that has imported everything already takes over
+(`handover.py`), and this one only waits for its end. Elsewhere, and when that one is gone, the
+imports are done here.
 """
 
 from __future__ import annotations
 
-import gc
-import socket
+from headgate.engine.handover import hand_over
 
-import pyarrow.acero
-import pyarrow.compute
-import pyarrow.parquet  # noqa: F401
-import pyspark.daemon
-import pyspark.sql.pandas.serializers
-import pyspark.worker
+if __name__ == "__main__" and not hand_over():
+    from headgate.engine.preloaded import serve
 
-import headgate.connectors.registry
-import headgate.engine.operators.deduplicate
-import headgate.engine.operators.process
-import headgate.engine.operators.session
-import headgate.engine.operators.stage
-import headgate.engine.operators.subtask
-import headgate.engine.operators.updating
-import headgate.engine.operators.updating_join
-import headgate.engine.operators.updating_rows
-import headgate.engine.operators.window  # noqa: F401
-
-run_worker = pyspark.daemon.worker
-
-
-def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Run tasks until the JVM hangs up. It may do so at any time: there is nothing to report."""
-    try:
-        return run_worker(sock, authenticated)
-    except BrokenPipeError:
-        return 1
-
-
-if __name__ == "__main__":
-    pyspark.daemon.worker = worker
-    gc.collect()
-    gc.freeze()
-    pyspark.daemon.manager()
+    serve()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import queue
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from headgate.core.messages import ControllerMessage, WorkerMessage
+from headgate.core.messages import Commit, ControllerMessage, WorkerMessage
 from headgate.core.model import from_json, to_json
 
 
@@ -19,10 +20,27 @@ class LinkLost:
     reason: str
 
 
+class Inbox(queue.Queue[ControllerMessage | LinkLost]):
+    """What has arrived and waits for the end of the running micro-batch; a commit does not.
+
+    A commit is handed to `on_commit` at once, by the thread that received it, and then waits like
+    the others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_commit: Callable[[Commit], None] | None = None
+
+    def receive(self, message: ControllerMessage | LinkLost) -> None:
+        if isinstance(message, Commit) and self.on_commit is not None:
+            self.on_commit(message)
+        self.put(message)
+
+
 class Link(Protocol):
     """What the loop needs of the connection."""
 
-    inbox: queue.Queue[ControllerMessage | LinkLost]
+    inbox: Inbox
 
     def send(self, message: WorkerMessage) -> None: ...
 
@@ -35,7 +53,7 @@ class ControllerLink:
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._socket.settimeout(None)
         self._send_lock = threading.Lock()
-        self.inbox: queue.Queue[ControllerMessage | LinkLost] = queue.Queue()
+        self.inbox = Inbox()
         self._reader = threading.Thread(target=self._read, name="controller-link", daemon=True)
         self._reader.start()
 
@@ -46,7 +64,7 @@ class ControllerLink:
             with self._send_lock:
                 self._socket.sendall(line)
         except OSError as error:
-            self.inbox.put(LinkLost(str(error)))
+            self.inbox.receive(LinkLost(str(error)))
 
     def close(self) -> None:
         self._socket.close()
@@ -55,7 +73,7 @@ class ControllerLink:
         try:
             with self._socket.makefile("rb") as lines:
                 for line in lines:
-                    self.inbox.put(from_json(ControllerMessage, line))
-            self.inbox.put(LinkLost("the controller closed the connection"))
+                    self.inbox.receive(from_json(ControllerMessage, line))
+            self.inbox.receive(LinkLost("the controller closed the connection"))
         except (OSError, ValueError) as error:
-            self.inbox.put(LinkLost(str(error)))
+            self.inbox.receive(LinkLost(str(error)))

@@ -57,6 +57,7 @@ from headgate.state.stores import job_store, open_store
 from headgate.state.tables.version import state_from_version
 
 IDLE_POLL_SECONDS_MAX = 0.25
+FIRST_BARRIER_SECONDS_MAX = 0.25
 
 
 class WorkerLoop:
@@ -104,6 +105,7 @@ class WorkerLoop:
         self._publisher = Publisher(
             start.job, engine.sinks, self._store, self._published, self._publish_failed
         )
+        link.inbox.on_commit = self._publish
         self._pace = BatchPace(rows_max=start.settings.max_batch_rows)
         self._batch = 0
         self._barrier: Barrier | None = None
@@ -131,7 +133,9 @@ class WorkerLoop:
         self._link.send(WorkerStopped(generation=self._start.generation))
 
     def _work(self) -> None:
-        idle_seconds = 0.0
+        # After a recovery a checkpoint is due at once: with its barrier in the first micro-batch,
+        # what that one emits is published before the second.
+        idle_seconds = FIRST_BARRIER_SECONDS_MAX if self._start.plan.checkpoint else 0.0
         while not self._stopping:
             if self._take_messages(idle_seconds):
                 idle_seconds = 0.0
@@ -193,7 +197,6 @@ class WorkerLoop:
             self._take_barrier(message)
         elif isinstance(message, Commit):
             self._ledger.record(message.epoch)
-            self._publisher.submit(message)
         elif isinstance(message, Stop):
             self._stopping = True
 
@@ -212,6 +215,11 @@ class WorkerLoop:
             waiting is None or heard > (waiting.epoch, waiting.attempt)
         ):
             self._barrier = barrier
+
+    def _publish(self, commit: Commit) -> None:
+        """Publish beside the running micro-batch; called by the link's own thread."""
+        if commit.generation == self._start.generation:
+            self._publisher.submit(commit)
 
     def _published(self, commit: SinkCommit) -> None:
         self._link.send(
@@ -249,20 +257,23 @@ class WorkerLoop:
     def _plan_cut(self, barrier: Barrier | None, *, reading: bool) -> tuple[BatchCut, bool]:
         """Fix the end of the next micro-batch in every source before anything is read."""
         now = self._now_ms()
-        watermark = self._tracker.current(now)
         ends, rows, lag, has_input = dict(self._positions), 0, 0, False
         for source in self._sources:
             if source in self._tracker.finished or not reading:
                 continue
-            planned: SourceCut = self._engine.sources[source].plan_cut(
-                self._positions[source], self._pace.limit, now
-            )
+            start = self._positions[source]
+            planned: SourceCut = self._engine.sources[source].plan_cut(start, self._pace.limit, now)
             ends[source] = planned.end
             rows += planned.rows
             lag += planned.lag_rows or 0
-            has_input = has_input or planned.end != self._positions[source]
+            # What is known of the rows before they are read moves the watermark already now: the
+            # same micro-batch takes them up and emits what they close.
+            if planned.end != start:
+                has_input = True
+                known = self._engine.known(source, start, planned.end)
+                if known is not None:
+                    self._tracker.observe(source, known.watermark, now)
             if planned.finished:
-                # It ends with this cut; the watermark of this micro-batch is already fixed.
                 self._tracker.finish(source)
         self._lag_rows = lag
         if barrier is not None and barrier.then_stop:
@@ -270,7 +281,7 @@ class WorkerLoop:
         cut = BatchCut(
             start=dict(self._positions),
             end=ends,
-            watermark=watermark,
+            watermark=self._tracker.current(now),
             emitted_watermark=self._emitted,
             rows=rows,
             now_ms=now,

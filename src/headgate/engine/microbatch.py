@@ -15,12 +15,14 @@ from headgate.connectors.failures import source_error
 from headgate.connectors.registry import connector
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, InternalError, RetryHint
-from headgate.core.graph import LookupJoinSpec, PipelineGraph, is_stateful
+from headgate.core.graph import LookupJoinSpec, PipelineGraph, SourceSpec, is_stateful
 from headgate.core.ids import OperatorId
+from headgate.core.model import JsonValue
 from headgate.engine.build import Builder
 from headgate.engine.build.frame import SourceObserved
 from headgate.engine.build.lookup_join import KeptLookup
 from headgate.engine.build.schema import is_fixed_width
+from headgate.engine.build.source import known_rows
 from headgate.engine.context import BatchRequest, PipelineState
 from headgate.engine.reports import BufferFile, Reports, ReportsParam, task_error_in
 from headgate.engine.udfs import register_udfs
@@ -74,6 +76,12 @@ class Engine:
             if isinstance(o.spec, LookupJoinSpec)
         }
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
+
+    def known(self, source: OperatorId, start: JsonValue, end: JsonValue) -> SourceObserved | None:
+        """Return what is known of the rows between two positions before they are read."""
+        spec = self.graph.operator(source).spec
+        assert isinstance(spec, SourceSpec)
+        return known_rows(self.sources[source], spec, start, end)
 
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
         """Run the micro-batch. Raises `BatchFailed`; `state` is then still good for another try."""

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from headgate.core.messages import RunSettings, SpareSettings
 from headgate.engine.class_archive import java_options, rehearse
+from headgate.engine.gateway import StartingJvm
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -34,19 +35,64 @@ _COMPILER = (
 # The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
 SOCKET_FOLDER_MAX = 60
 
+# Keeps the libraries that Python workers use from starting threads as they are imported.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
 # A process whose connections are closed ends within this time.
 JVM_END_SECONDS = 5.0
 
 
 def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> SparkSession:
-    """Start Spark with the settings the plans rely on; the user's own come last where harmless."""
+    """Start Spark, or make a session on the JVM that is connected already."""
+    _prepare_environment(settings)
+    builder = SparkSession.builder.master(spark_master(settings, parallelism)).appName(app_name)
+    for key, value in configuration(settings, parallelism=parallelism).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def start_jvm(wanted: SpareSettings) -> StartingJvm:
+    """Tell the JVM to start before it is known what it will run."""
+    settings = _run_settings(wanted)
+    _prepare_environment(settings)
+    conf = configuration(settings, parallelism=wanted.parallelism)
+    conf["spark.master"] = spark_master(settings, wanted.parallelism)
+    return StartingJvm(conf, wanted.scratch_dir)
+
+
+def session_of(wanted: SpareSettings, jvm: StartingJvm) -> SparkSession:
+    """Wait for the JVM and start Spark in it."""
+    jvm.connect()
+    settings = _run_settings(wanted)
+    return start_session(settings, parallelism=wanted.parallelism, app_name="headgate")
+
+
+def _run_settings(wanted: SpareSettings) -> RunSettings:
+    return RunSettings(
+        state_url="",
+        scratch_dir=wanted.scratch_dir,
+        master=wanted.master,
+        spark_conf=wanted.spark_conf,
+    )
+
+
+def _prepare_environment(settings: RunSettings) -> None:
     # Spark would otherwise pick any `python3` for its workers.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Loopback is enough for a local session, and a laptop's host name may not resolve.
-    loopback = "127.0.0.1" in settings.master or settings.master.startswith("local")
-    if loopback:
+    if _is_loopback(settings):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _is_loopback(settings: RunSettings) -> bool:
+    return "127.0.0.1" in settings.master or settings.master.startswith("local")
+
+
+def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
+    """Return the settings the plans rely on; the user's own come last where harmless."""
     defaults = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -62,8 +108,7 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.log.level": "ERROR",
         # Python workers are forked from a process that has imported everything: no library may
         # have started a thread there.
-        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
-        "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
+        **{f"spark.executorEnv.{name}": value for name, value in ONE_THREAD.items()},
         # Over TCP the end of the rows waits 40 ms for the acknowledgement of what came before it.
         "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     }
@@ -80,22 +125,17 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
         "spark.python.daemon.module": "headgate.engine.daemon",
         "spark.sql.ansi.enabled": "true",
     }
-    builder = SparkSession.builder.master(spark_master(settings, parallelism)).appName(app_name)
     if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
         # Shuffle files go with the generation's scratch, also where Spark is killed.
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
         if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
             # So do the sockets of its Python workers.
             defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
-    if loopback:
+    if _is_loopback(settings):
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required
     configured[JAVA_OPTIONS] = _java_options(configured.get(JAVA_OPTIONS, ""))
-    for key, value in configured.items():
-        builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return configured
 
 
 def _java_options(of_user: str) -> str:
@@ -109,18 +149,6 @@ def spark_master(settings: RunSettings, parallelism: int) -> str:
     """Return the master as Spark is told."""
     # One thread per subtask; a task that fails because its Python worker died is simply run again.
     return f"local[{parallelism},4]" if settings.master == "local" else settings.master
-
-
-def session_of(wanted: SpareSettings) -> SparkSession:
-    """Start Spark before it is known what it will run."""
-    settings = RunSettings(
-        state_url="",
-        scratch_dir=wanted.scratch_dir,
-        master=wanted.master,
-        spark_conf=wanted.spark_conf,
-    )
-    os.makedirs(wanted.scratch_dir, exist_ok=True)
-    return start_session(settings, parallelism=wanted.parallelism, app_name="headgate")
 
 
 def warmed(session: SparkSession, spare: SpareSettings) -> SparkSession:

@@ -22,7 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import SPARK_VARIABLE, TOKEN_VARIABLE, Assignment, SpareSettings
 from headgate.core.model import from_json
-from headgate.engine.session import session_of, warmed
+from headgate.engine.gateway import StartingJvm
+from headgate.engine.handover import fork_child, listen
+from headgate.engine.session import ONE_THREAD, session_of, start_jvm, warmed
 
 log = logging.getLogger("headgate.worker")
 
@@ -39,11 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("give --job and --generation, or --spare")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     settings: SpareSettings = from_json(SpareSettings, os.environ[SPARK_VARIABLE])
+    jvm = start_with_python(settings)
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as pool:
-        starting = pool.submit(session_of, settings)
-        # PySpark wants this one, with all of pandas, before it says its first word to the JVM.
-        import pyspark.testing.utils  # noqa: F401
-
+        starting = pool.submit(session_of, settings, jvm)
         from headgate.engine.generation import work
 
         if not arguments.spare:
@@ -60,6 +60,22 @@ def main(argv: list[str] | None = None) -> int:
             session.stop()
             return 0
         return work(from_json(Assignment, line), arguments.controller, lambda: session)
+
+
+def start_with_python(settings: SpareSettings) -> StartingJvm:
+    """Start the JVM and, on this machine, what it will fork its Python workers from.
+
+    What those import is imported here, while the JVM starts, and shared with them by a fork. There
+    must be no other thread then.
+    """
+    os.environ |= ONE_THREAD
+    listening = listen() if settings.master.startswith("local") else None
+    jvm = start_jvm(settings)
+    if listening is not None:
+        from headgate.engine.preloaded import serve
+
+        fork_child(listening, serve, [jvm.life_line])
+    return jvm
 
 
 if __name__ == "__main__":

@@ -74,7 +74,9 @@ class Desk:
     failure: ErrorInfo | None = None
 
     def __post_init__(self) -> None:
-        self.c = coordinator.begin(lineage=self.lineage, now_ms=self.now_ms, limits=self.limits)
+        begun = coordinator.begin(lineage=self.lineage, now_ms=self.now_ms, limits=self.limits)
+        # As after the checkpoint that a recovery begins with.
+        self.c = replace(begun, asked=False)
 
     @property
     def frame(self) -> Frame:
@@ -143,6 +145,16 @@ def collecting(**limits: object) -> Desk:
 
 
 # ---- when one starts -------------------------------------------------------------------------
+
+
+def test_a_recovery_begins_with_a_checkpoint_and_a_first_start_does_not() -> None:
+    desk = Desk()
+    desk.c = coordinator.begin(lineage=desk.lineage, now_ms=desk.now_ms, limits=desk.limits)
+    assert coordinator.next_deadline(desk.c, desk.frame) == 0
+    desk.poll()
+    assert desk.barrier().epoch == PARENT.epoch + 1
+    first = coordinator.begin(lineage=Lineage(), now_ms=0, limits=desk.limits)
+    assert coordinator.next_deadline(first, desk.frame) == 10_000
 
 
 def test_checkpoint_starts_when_the_interval_has_elapsed_and_not_before() -> None:

@@ -81,6 +81,7 @@ def test_of_rows_at_one_time_the_one_that_arrived_first_passes() -> None:
 def test_the_state_forgets_what_no_row_can_duplicate() -> None:
     life = OperatorLife(task, parallelism=1)
     life.run(table([("a", 0), ("b", 5)]), WATERMARK_MIN, barrier=True)
+    life.run(table([]), 30)
     life.run(table([("c", 40)], start=2), 30, barrier=True)
     (version,) = life._versions[0]
     assert [run.max_time for run in version.runs] == [40]

@@ -188,6 +188,8 @@ def test_a_key_that_expires_is_retracted_once_and_starts_anew(lives: list[Operat
     life.run(as_partials([("a", 1, 0, 1), ("b", 1, 600, 1)]), WATERMARK_MIN)
     life.run(as_partials([]), 600, barrier=True)
     assert len(life.output) == 2
+    # What is reached by one micro-batch expires keys in the next.
+    assert life.run(as_partials([]), 700, barrier=True) == []
     gone = life.run(as_partials([]), 700)
     assert [(r["k"], r["_old"], r["_new"], r["_old_total"]) for r in gone] == [
         ("a", True, False, 1)
@@ -199,6 +201,7 @@ def test_a_key_that_expires_is_retracted_once_and_starts_anew(lives: list[Operat
     life.crash(1)
     back = life.run(as_partials([("a", 5, 720, 1)]), 720)
     assert [(r["_old"], r["_new_total"]) for r in back] == [(False, 5)]
+    assert life.run(as_partials([]), 1250) == []
     assert life.run(as_partials([]), 1250)[0]["k"] == "b"
 
 
@@ -207,6 +210,7 @@ def test_a_late_row_lives_until_the_next_step_of_the_expiry(lives: list[Operator
     lives.append(life)
     life.run(as_partials([]), 2000)
     assert [r["k"] for r in life.run(as_partials([("a", 1, 0, 1)]), 2000)] == ["a"]
+    assert life.run(as_partials([]), 2020) == []
     assert [r["k"] for r in life.run(as_partials([]), 2020)] == ["a"]
 
 
@@ -217,7 +221,7 @@ def test_an_expired_key_that_comes_back_is_replaced_not_added_to(
         life = OperatorLife(lambda task=task: task(ttl_us=640))
         lives.append(life)
         prepare = as_rows if task is rows_task else as_partials
-        life.run(prepare([("a", 1, 0, 1)]), WATERMARK_MIN)
+        life.run(prepare([("a", 1, 0, 1)]), 1990)
         given_rows = life.run(prepare([("a", 5, 2000, 1)]), 1990)
         if task is rows_task:
             assert sorted((r["_which"], r["v"]) for r in given_rows) == [(0, 1), (1, 5)]
@@ -230,6 +234,7 @@ def test_expired_bags_are_retracted_whole(lives: list[OperatorLife]) -> None:
     life = OperatorLife(lambda: rows_task(ttl_us=640))
     lives.append(life)
     life.run(as_rows([("a", 1, 0, 1), ("a", 1, 1, 1), ("a", 2, 2, 1)]), 0, barrier=True)
+    assert life.run(as_rows([]), 2000) == []
     gone = life.run(as_rows([]), 2000)
     assert sorted((r["k"], r["_which"], r["v"]) for r in gone) == [("a", 0, v) for v in (1, 1, 2)]
     assert life.run(as_rows([]), 3000) == []

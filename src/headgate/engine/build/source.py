@@ -11,8 +11,10 @@ from headgate.connectors.base import (
     BAD_SAMPLE_COLUMN,
     EVENT_TIME_COLUMN,
     KnowingSource,
+    Source,
 )
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, SourceSpec
+from headgate.core.model import JsonValue
 from headgate.engine.build.frame import Frame, SourceObserved
 from headgate.engine.build.plans import column, filtered, selected
 from headgate.engine.build.sql import named, quoted
@@ -42,7 +44,7 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
         # Metrics of a persisted plan are lost, so the plan is observed above it, by one consumer.
         df = builder.persist(df)
     plain = Frame(_filtered(spec, df, bad))
-    known = None if bad else _known(builder, operator, spec)
+    known = None if bad else known_rows(builder.sources[operator.id], spec, start, end)
     if known is not None:
         builder.known[operator.id] = known
         return plain
@@ -51,16 +53,17 @@ def build_source(builder: Builder, operator: Operator, inputs: list[Frame]) -> F
     return plain if shared else observed
 
 
-def _known(builder: Builder, operator: Operator, spec: SourceSpec) -> SourceObserved | None:
+def known_rows(
+    source: Source, spec: SourceSpec, start: JsonValue, end: JsonValue
+) -> SourceObserved | None:
     """Return the number of rows and their watermark from the source, where it knows them.
 
     Looking at every row in passing costs Spark as much as a good part of the query.
     """
-    source, watermark = builder.sources[operator.id], spec.watermark_delay
+    watermark = spec.watermark_delay
     if watermark is None or not isinstance(source, KnowingSource):
         return None
-    cut = builder.request.cut
-    known = source.known(cut.start[operator.id], cut.end[operator.id], watermark.column)
+    known = source.known(start, end, watermark.column)
     if known is None:
         return None
     latest = known.latest_us

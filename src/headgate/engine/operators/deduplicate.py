@@ -39,9 +39,9 @@ class DeduplicateTask:
     def run(self, subtask: Subtask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fields = [self.schema.field(name) for name in (HASH, *self.keys, TIME)]
         seen = subtask.keyed_table(TABLE, pa.schema(fields), list(self.keys))
-        if WATERMARK_MIN < subtask.context.watermark < WATERMARK_MAX:
+        if WATERMARK_MIN < subtask.context.emitted_watermark < WATERMARK_MAX:
             # A row at or after the watermark is no duplicate of one that is older than this.
-            seen.expire(subtask.context.watermark - self.ttl_us + 1)
+            seen.expire(subtask.context.emitted_watermark - self.ttl_us + 1)
         rows = only_batch(batches, self.schema)
         if rows.num_rows == 0:
             return

@@ -75,7 +75,7 @@ class ProcessTask:
     def _fire_timers(
         self, user: ProcessOperator, context: _Context, subtask: Subtask
     ) -> Iterator[pa.RecordBatch]:
-        watermark = subtask.context.watermark
+        watermark = context.watermark_us = subtask.context.watermark
         for _ in range(ROUNDS_MAX):
             due = context.due_timers(watermark)
             if due.num_rows == 0:
@@ -134,7 +134,8 @@ class _Context(ProcessContext):
     """State and timers on the subtask's tables."""
 
     def __init__(self, task: ProcessTask, subtask: Subtask, state_schema: pa.Schema) -> None:
-        self.watermark_us = subtask.context.watermark
+        # What was reached before the rows of this micro-batch; a row before it is late.
+        self.watermark_us = subtask.context.emitted_watermark
         self._keys = list(task.keys)
         self._who = task.attribute
         key_fields = [task.schema.field(name) for name in (HASH, *task.keys)]

@@ -63,7 +63,7 @@ class UpdatingTask:
 
     def run(self, subtask: Subtask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = subtask.keyed_table(TABLE, self.schema, list(self.keys))
-        horizon = expiry_horizon(subtask.context.watermark, self.ttl_us)
+        horizon = expiry_horizon(subtask.context.emitted_watermark, self.ttl_us)
         rows = only_batch(batches, self.schema)
         if rows.num_rows:
             yield self._merge(table, rows, horizon)

@@ -50,7 +50,7 @@ class UpdatingJoinTask:
         left = self._table(subtask, "left", self.left)
         right = self._table(subtask, "right", self.right)
         rows = only_batch(batches, self.schema)
-        watermark = subtask.context.watermark
+        watermark = subtask.context.emitted_watermark
         if WATERMARK_MIN < watermark < WATERMARK_MAX:
             horizon = watermark - self.ttl_us
             left.expire(horizon)

@@ -71,7 +71,7 @@ class UpdatingRowsTask:
         bags = subtask.multi_table(
             ROWS_TABLE, pa.schema([*fields, *values, pa.field(COUNT, pa.int64())]), list(self.keys)
         )
-        horizon = expiry_horizon(subtask.context.watermark, self.ttl_us)
+        horizon = expiry_horizon(subtask.context.emitted_watermark, self.ttl_us)
         rows = only_batch(batches, self.schema)
         if rows.num_rows:
             yield from self._merge(known, bags, rows, horizon)

@@ -1,0 +1,47 @@
+"""Everything that Spark's Python workers need, imported: they are forked from a process with it.
+
+What that process has imported they need not import again (two processor seconds each), and what it
+has frozen their garbage collector does not look at: PySpark collects after every task, which would
+otherwise cost more than the task.
+"""
+
+from __future__ import annotations
+
+import gc
+import socket
+
+import pyarrow.acero
+import pyarrow.compute
+import pyarrow.parquet  # noqa: F401
+import pyspark.daemon
+import pyspark.sql.pandas.serializers
+import pyspark.worker
+
+import headgate.connectors.registry
+import headgate.engine.operators.deduplicate
+import headgate.engine.operators.process
+import headgate.engine.operators.session
+import headgate.engine.operators.stage
+import headgate.engine.operators.subtask
+import headgate.engine.operators.updating
+import headgate.engine.operators.updating_join
+import headgate.engine.operators.updating_rows
+import headgate.engine.operators.window  # noqa: F401
+
+run_worker = pyspark.daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Run tasks until the JVM hangs up. It may do so at any time: there is nothing to report."""
+    try:
+        return run_worker(sock, authenticated)
+    except BrokenPipeError:
+        return 1
+
+
+def serve() -> None:
+    """Fork a Python worker whenever the JVM asks for one, until it closes our standard input."""
+    pyspark.daemon.worker = worker
+    gc.collect()
+    gc.freeze()
+    pyspark.daemon.manager()
