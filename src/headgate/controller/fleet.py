@@ -252,6 +252,9 @@ class LocalFleet:
 
     def _worker_environment(self, order: _Order) -> dict[str, str]:
         environment = {**os.environ, **self._environment, TOKEN_VARIABLE: order.token}
+        # Python workers are forked from the worker: `hash` must give them, and those of every other
+        # generation, the same for the same text. Spark's own workers have this seed too.
+        environment.setdefault("PYTHONHASHSEED", "0")
         if order.needs is not None:
             environment[SPARK_VARIABLE] = to_json(order.needs).decode()
         # Failpoints are for a job's first worker only: the next one is there to recover from them.

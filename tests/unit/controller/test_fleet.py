@@ -88,6 +88,15 @@ def test_worker_is_told_where_to_register_and_its_secret(yard: Callable[..., Yar
     assert exited.log_tail.strip() == f"{arguments} secret"
 
 
+def test_what_user_code_hashes_is_the_same_in_every_generation(yard: Callable[..., Yard]) -> None:
+    one = yard("print(hash('text'))")
+    found = []
+    for generation in (ONE, TWO):
+        one.fleet.start(JOB, generation, "t")
+        found.append(one.exited().log_tail.strip())
+    assert found[0] == found[1]
+
+
 def test_dead_worker_is_noticed_with_its_exit_code_and_last_words(
     yard: Callable[..., Yard],
 ) -> None:
