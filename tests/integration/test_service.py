@@ -16,14 +16,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.processes import command_of, descendants
+from tests.support.processes import WORKER as REAL_WORKER
+from tests.support.processes import command_of, descendants, is_worker
 from tests.unit.server.serving import WORKER, is_exact, published, sql
 
 PATIENCE_SECONDS = 240.0
 
 SPARK_SQL = """
 CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
-WITH (connector = 'impulse', type = 'source', message_count = '5000', event_rate = '1000');
+WITH (connector = 'impulse', type = 'source', message_count = '1000000', event_rate = '1000');
 CREATE TABLE evens (counter BIGINT)
 WITH (connector = 'single_file', path = '{out}', format = 'json', type = 'sink');
 INSERT INTO evens SELECT counter FROM numbers WHERE counter % 2 = 0;
@@ -66,9 +67,9 @@ class ServiceProcess:
             assert time.monotonic() < deadline, view
             time.sleep(0.1)
 
-    def workers(self, program: str) -> list[int]:
-        """Return the processes below the service that run a program."""
-        return [pid for pid in descendants(self.process.pid) if program in command_of(pid)]
+    def workers(self, program: str = REAL_WORKER) -> list[int]:
+        """Return the workers below the service that run a program."""
+        return [pid for pid in descendants(self.process.pid) if is_worker(pid, program)]
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
@@ -144,13 +145,15 @@ def test_terminated_service_ends_its_streams_and_workers_and_resumes(folder: Pat
 def test_sql_runs_on_spark_behind_the_service(tmp_path: Path) -> None:
     (tmp_path / "headgate.toml").write_text(
         "state_url = 'state'\n[server]\nport = 0\n[job]\nparallelism = 2\n"
-        "checkpoint_interval = '500ms'\n"
+        "checkpoint_interval = '500ms'\nmax_batch_rows = 500\n"
     )
     output = tmp_path / "evens.json"
+    # Many micro-batches, so that it is far from its end when it is killed.
+    text = SPARK_SQL.format(out=output).replace("'1000000', event_rate = '1000'", "'20000'")
     with service(tmp_path) as running:
-        job = running.start("evens", SPARK_SQL.format(out=output))
+        job = running.start("evens", text)
         view = running.wait(job, lambda v: v["committed_epoch"] >= 1 or v["terminal"])
-        (worker,) = running.workers("headgate.engine.worker")
+        (worker,) = running.workers()
         os.kill(worker, signal.SIGKILL)
         view = running.wait(job, lambda v: v["terminal"])
         assert view["state"] == "finished", view
@@ -159,7 +162,7 @@ def test_sql_runs_on_spark_behind_the_service(tmp_path: Path) -> None:
         assert recovery["complete"]
         assert len(recovery["phases"]) == 5
     rows = [json.loads(line)["counter"] for line in output.read_text().splitlines()]
-    assert sorted(rows) == list(range(0, 5000, 2))
+    assert sorted(rows) == list(range(0, 20_000, 2))
 
 
 def test_warm_spare_takes_over_on_spark_with_exact_output(tmp_path: Path) -> None:
@@ -168,17 +171,12 @@ def test_warm_spare_takes_over_on_spark_with_exact_output(tmp_path: Path) -> Non
         "[job]\nparallelism = 2\ncheckpoint_interval = '500ms'\n"
     )
     output = tmp_path / "evens.json"
-    text = SPARK_SQL.format(out=output).replace("'5000'", "'1000000'")
     spare_logs = tmp_path / "state" / ".local" / "logs" / "_spares"
     with service(tmp_path) as running:
-        job = running.start("evens", text)
+        job = running.start("evens", SPARK_SQL.format(out=output))
         running.wait(job, lambda v: v["committed_epoch"] >= 1 and is_warm(spare_logs))
-        (worker,) = [
-            pid for pid in running.workers("headgate.engine.worker") if "--job" in command_of(pid)
-        ]
-        (spare,) = [
-            pid for pid in running.workers("headgate.engine.worker") if "--spare" in command_of(pid)
-        ]
+        (worker,) = [pid for pid in running.workers() if "--job" in command_of(pid)]
+        (spare,) = [pid for pid in running.workers() if "--spare" in command_of(pid)]
         os.kill(worker, signal.SIGKILL)
         running.wait(job, lambda v: v["generation"] == 2 and v["state"] == "running")
         log = running.get(f"/jobs/{job}/logs?generation=2&offset=0")["text"]

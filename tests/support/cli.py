@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from tests.support.processes import command_of, descendants
+from tests.support.processes import descendants, is_worker
 
 WAIT_SECONDS = 240.0
 
@@ -82,11 +82,7 @@ class HeadgateProcess:
 
     def kill_worker(self) -> int:
         """SIGKILL the worker process, and return its pid."""
-        (pid,) = [
-            child
-            for child in descendants(self.process.pid)
-            if "headgate.engine.worker" in command_of(child)
-        ]
+        (pid,) = filter(is_worker, descendants(self.process.pid))
         os.kill(pid, signal.SIGKILL)
         return pid
 

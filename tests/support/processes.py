@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+WORKER = "headgate.engine.worker"
+
 
 def parents() -> dict[int, int]:
     """Return the parent of every process."""
@@ -45,10 +47,13 @@ def name_of(pid: int) -> str:
         return ""
 
 
-def is_leader(pid: int) -> bool:
-    """Whether a session was started with this process; False where it is gone."""
+def is_worker(pid: int, program: str = WORKER) -> bool:
+    """Whether it is a Headgate worker itself: it leads its session.
+
+    What is forked from it, to become the parent of Python workers, has the same command line.
+    """
     try:
-        return os.getsid(pid) == pid
+        return program in command_of(pid) and os.getsid(pid) == pid
     except ProcessLookupError:
         return False
 

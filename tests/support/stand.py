@@ -20,13 +20,12 @@ from typing import Any
 import httpx
 
 from headgate.core.failpoints import FOLDER_VARIABLE, REACHED
-from tests.support.processes import command_of, is_leader, marked
+from tests.support.processes import WORKER, command_of, is_worker, marked
 
 WAIT_SECONDS = 600.0
 POLL_SECONDS = 0.1
 TRIES_MAX = 50
 MARK = "FAULT_STAND"
-WORKER = "headgate.engine.worker"
 
 
 class Stand:
@@ -163,22 +162,16 @@ class Stand:
         return marked(self.mark)
 
     def workers(self) -> list[int]:
-        return [pid for pid in self.processes() if WORKER in command_of(pid) and is_leader(pid)]
+        return [pid for pid in self.processes() if is_worker(pid)]
 
     def jvms(self) -> list[int]:
         return [pid for pid in self.processes() if "/java" in "".join(command_of(pid)[:1])]
 
     def python_workers(self) -> list[int]:
-        """Return the Spark daemons and the Python workers that they have forked.
-
-        What is forked from the driver's own process has its command line.
-        """
-        return [
-            pid
-            for pid in self.processes()
-            if "pyspark.worker" in command_of(pid)
-            or (WORKER in command_of(pid) and not is_leader(pid))
-        ]
+        """Return the Spark daemons and the Python workers that they have forked."""
+        marks = {"pyspark.worker", WORKER}
+        others = (pid for pid in self.processes() if not is_worker(pid))
+        return [pid for pid in others if not marks.isdisjoint(command_of(pid))]
 
     def wait_until_gone(self) -> None:
         """Wait until no process is left of what this stand has started."""
