@@ -167,8 +167,13 @@ def test_everything_killed_in_the_middle_of_an_epoch(
 
 
 @pytest.mark.parametrize(
-    "failpoint",
-    ["checkpoint.after_manifest", "checkpoint.after_record", "checkpoint.before_marker"],
+    ("job", "failpoint"),
+    [
+        ("filesystem", "checkpoint.after_manifest"),
+        ("single_file", "checkpoint.after_record"),
+        ("filesystem", "checkpoint.before_marker"),
+    ],
+    indirect=["job"],
 )
 def test_everything_killed_inside_a_checkpoint(
     job: Slice, expected: set[tuple[Any, ...]], failpoint: str
