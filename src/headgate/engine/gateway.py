@@ -13,7 +13,8 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
-from headgate.core.errors import ExternalError
+from headgate.core.errors import ExternalError, HeadgateError, UserError
+from headgate.engine.java import java_problem
 
 POLL_SECONDS = 0.01
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
@@ -46,11 +47,7 @@ class StartingJvm:
         """Wait until it listens, and let PySpark use it instead of starting its own."""
         while not self._answer.exists():
             if self._process.poll() is not None:
-                raise ExternalError(
-                    "the JVM of the Spark driver ended with exit code "
-                    f"{self._process.returncode} while it started: the worker's log says why",
-                    code="jvm_lost",
-                )
+                raise _failed_start(self._process.returncode)
             time.sleep(POLL_SECONDS)
         # Two numbers of four bytes, the port and the length of the secret, then the secret.
         answer = self._answer.read_bytes()
@@ -62,3 +59,14 @@ class StartingJvm:
             del os.environ[PORT], os.environ[SECRET]
         gateway.proc = self._process
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _failed_start(code: int) -> HeadgateError:
+    problem = java_problem()
+    if problem is not None:
+        return UserError(problem, code="java")
+    return ExternalError(
+        f"the JVM of the Spark driver ended with exit code {code} while it started: "
+        "the worker's log says why",
+        code="jvm_lost",
+    )
