@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
-from headgate.core.errors import ExternalError, HeadgateError, UserError
+from headgate.core.errors import HeadgateError, InternalError, UserError
 from headgate.engine.java import java_problem
 
 POLL_SECONDS = 0.01
@@ -65,8 +65,8 @@ def _failed_start(code: int) -> HeadgateError:
     problem = java_problem()
     if problem is not None:
         return UserError(problem, code="java")
-    return ExternalError(
+    return InternalError(
         f"the JVM of the Spark driver ended with exit code {code} while it started: "
         "the worker's log says why",
-        code="jvm_lost",
+        code="jvm_start",
     )
