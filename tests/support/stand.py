@@ -79,7 +79,10 @@ class Stand:
         self.process = self._start()
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Ask until the service answers: it may die in the middle of it."""
+        """Ask until the service answers: it may die in the middle of it.
+
+        A command that may have been lost is given again: to be taken twice does it no harm.
+        """
         for _ in range(TRIES_MAX):
             try:
                 answer = self.client.request(method, f"/api/v1{path}", json=body)
@@ -88,6 +91,10 @@ class Stand:
                     # The socket of a process that was killed closes a moment before it is dead.
                     time.sleep(POLL_SECONDS)
                 self.revive()
+                continue
+            if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+                assert answer.json()["code"] == "command_lost", answer.text
+                time.sleep(POLL_SECONDS)
                 continue
             assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
             return answer.json() if answer.content else None
