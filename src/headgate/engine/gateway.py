@@ -17,6 +17,8 @@ from headgate.core.errors import HeadgateError, InternalError, UserError
 from headgate.engine.java import java_problem
 
 POLL_SECONDS = 0.01
+# As long as a controller waits for a worker by default.
+START_SECONDS_MAX = 600.0
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
@@ -45,9 +47,16 @@ class StartingJvm:
 
     def connect(self) -> None:
         """Wait until it listens, and let PySpark use it instead of starting its own."""
+        deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answer.exists():
             if self._process.poll() is not None:
                 raise _failed_start(self._process.returncode)
+            if time.monotonic() > deadline:
+                raise InternalError(
+                    "the JVM of the Spark driver has not answered within "
+                    f"{START_SECONDS_MAX:.0f} s of its start",
+                    code="jvm_start",
+                )
             time.sleep(POLL_SECONDS)
         # Two numbers of four bytes, the port and the length of the secret, then the secret.
         answer = self._answer.read_bytes()

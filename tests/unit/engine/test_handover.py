@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.controller.processes import process_identity
 from headgate.engine.handover import PROCESS_NAME, VARIABLE
 from tests.support.waiting import eventually
 
@@ -91,7 +92,7 @@ def test_the_child_ends_with_its_driver(driver: Driver) -> None:
     (child,) = driver.children()
     driver.process.kill()
     driver.process.wait()
-    assert eventually(lambda: not os.path.exists(f"/proc/{child}"))
+    assert eventually(lambda: not process_identity(child))
     assert driver.run_program() == "handed over False\n"
 
 
