@@ -9,7 +9,7 @@ KILLS ?= 50
 .PHONY: setup java demo test lint unit simulate fuzz soak bench bench-full clean
 
 setup: $(VENV)/.installed java
-	@$(BIN)/python -m headgate.engine.class_archive
+	@$(BIN)/python -m headgate.engine.jvm.class_archive
 
 $(VENV)/.installed: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

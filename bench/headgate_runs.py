@@ -23,10 +23,10 @@ from headgate.connectors.registry import connector
 from headgate.core.graph import PipelineGraph, SinkSpec, SourceSpec
 from headgate.core.ids import OperatorId
 from headgate.core.messages import RunSettings, Start
-from headgate.engine.loop import WorkerLoop
-from headgate.engine.session import start_session
+from headgate.engine.jvm.session import start_session
+from headgate.engine.worker.loop import WorkerLoop
 from headgate.planner import plan
-from headgate.state.protocol import claim_generation
+from headgate.state.protocol.writes import claim_generation
 from headgate.state.stores import job_store, open_store
 from headgate.state.stores.counting import CountingStore
 

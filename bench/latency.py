@@ -22,7 +22,7 @@ from bench.child import Task, parse, report
 from bench.pipelines import job_spec
 from bench.results import RunResult
 from headgate.components import embedded_controller
-from headgate.controller.limits import Limits
+from headgate.controller.rules.limits import Limits
 
 WORKLOAD = "W6 latency"
 EVENTS_PER_SECOND = 10_000

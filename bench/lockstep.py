@@ -37,11 +37,11 @@ from headgate.core.messages import (
     WorkerMessage,
 )
 from headgate.core.model import JsonValue
-from headgate.engine.context import BatchRequest, PipelineState
-from headgate.engine.link import Inbox, LinkLost
-from headgate.engine.microbatch import BatchResult, Engine
-from headgate.state.facts import CheckpointFacts
-from headgate.state.protocol import Recorded, write_checkpoint, write_committed
+from headgate.engine.batch.context import BatchRequest, PipelineState
+from headgate.engine.batch.microbatch import BatchResult, Engine
+from headgate.engine.worker.link import Inbox, LinkLost
+from headgate.state.protocol.checkpoint_facts import CheckpointFacts
+from headgate.state.protocol.writes import Recorded, write_checkpoint, write_committed
 from headgate.state.stores.counting import CountingStore
 
 if TYPE_CHECKING:

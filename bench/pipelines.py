@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench.child import CORES, DRIVER_MEMORY, Task
-from headgate.controller.limits import Limits
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.spec import JobSpec
 
 BIDS = """
 CREATE TABLE bids (

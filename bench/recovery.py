@@ -25,12 +25,12 @@ from bench.pipelines import job_spec, sql
 from bench.results import RunResult
 from headgate.components import configured_controller
 from headgate.config import Config, ControllerConfig
+from headgate.controller.announcements import Noted, Notice
 from headgate.controller.controller import Controller
-from headgate.controller.fleet import SPARES
-from headgate.controller.limits import Limits
-from headgate.controller.notes import PhaseNote
-from headgate.controller.notices import Noted, Notice
-from headgate.controller.processes import kill_session
+from headgate.controller.processes.fleet import SPARES
+from headgate.controller.processes.sessions import kill_session
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import PhaseNote
 from headgate.core.ids import Generation
 
 WORKLOAD = "W4 recovery"

@@ -13,7 +13,7 @@ from bench.child import CORES, Task
 from headgate.core.checkpoint import TableState
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import JobId
-from headgate.state.backend import LoadPrepared, StateBackend
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 from headgate.state.stores import job_store, open_store
 
 

@@ -19,8 +19,8 @@ from typing import Any
 from bench import data, headgate_runs, lockstep, machine
 from bench.child import QUERIES, Task
 from bench.results import WARMING_BATCHES
-from headgate.engine.context import BatchRequest, PipelineState
-from headgate.engine.microbatch import BatchResult
+from headgate.engine.batch.context import BatchRequest, PipelineState
+from headgate.engine.batch.microbatch import BatchResult
 
 PROFILE = cProfile.Profile()
 COMMANDS: Counter[str] = Counter()

@@ -18,9 +18,9 @@ from bench.pipelines import job_spec, sql
 from bench.results import Batch, Checkpoint, RunResult
 from bench.state_rows import checked
 from headgate.components import embedded_controller
-from headgate.controller.limits import Limits
-from headgate.controller.notes import CheckpointNote
-from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import CheckpointNote
 from headgate.core.messages import Progress
 from headgate.planner import plan
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from headgate.core.messages import RunSettings
-from headgate.engine.session import start_session
+from headgate.engine.jvm.session import start_session
 
 # The machines are shared: how long an example takes says nothing about the code.
 settings.register_profile("headgate", deadline=None)

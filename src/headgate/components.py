@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from headgate.config import Config, JobConfig
 from headgate.controller.controller import Controller, ControllerSettings
-from headgate.controller.limits import Limits
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.spec import JobSpec
 from headgate.core.errors import InternalError
 from headgate.core.graph import PipelineGraph, SinkSpec
 from headgate.planner import plan

@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from headgate.controller.drive import Change, drive
-from headgate.controller.events import StopRequested, TakenUp
-from headgate.controller.facts import JobFacts
-from headgate.controller.job_store import (
+from headgate.controller.rules.events import StopRequested, TakenUp
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import CheckpointNote, Note, PhaseNote
+from headgate.controller.rules.spec import JobSpec
+from headgate.controller.rules.state import JobState, stored_form
+from headgate.controller.rules.states.created import Created
+from headgate.controller.store.jobs import (
     CHECKPOINTS_KEPT,
     JobStore,
     Lease,
@@ -21,12 +25,8 @@ from headgate.controller.job_store import (
     Saved,
     StoredJob,
 )
-from headgate.controller.limits import Limits
-from headgate.controller.notes import CheckpointNote, Note, PhaseNote
-from headgate.controller.spec import JobSpec
-from headgate.controller.state import JobState, stored_form
-from headgate.controller.states.created import Created
-from headgate.controller.tables import jobs
+from headgate.controller.store.tables import jobs
+from headgate.controller.turn import Change, drive
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import Epoch, Generation, JobId
 from tests.contracts.postgres import find_binaries, postgres_server

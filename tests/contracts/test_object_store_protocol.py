@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 import pytest
 
 from headgate.core.ports import ObjectStore
-from headgate.state.backend import LoadPrepared, StateBackend
-from headgate.state.log import read_log
-from headgate.state.protocol import Recorded, Stale, claim_generation, write_checkpoint
-from headgate.state.retention import run_cleanup
+from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol.epoch_log import read_log
+from headgate.state.protocol.writes import Recorded, Stale, claim_generation, write_checkpoint
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 from headgate.state.stores import job_store, open_store
 from tests.unit.state.state_world import JOB, make_graph, start
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from headgate.controller.job_store import JobStore
-from headgate.controller.tables import open_engine
+from headgate.controller.store.jobs import JobStore
+from headgate.controller.store.tables import open_engine
 from headgate.core.errors import UserError
 from tests.contracts.test_job_store import postgres_url, url
 

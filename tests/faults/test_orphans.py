@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.engine.handover import PROCESS_NAME
+from headgate.engine.jvm.handover import PROCESS_NAME
 from tests.faults.counting import SETTINGS
 from tests.support.cli import HeadgateProcess
 from tests.support.processes import marked, name_of

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from headgate.core.messages import RunSettings
-from headgate.engine.session import start_session
+from headgate.engine.jvm.session import start_session
 from tests.fuzz.conduct import QUERIES_PER_SEED, queries_of, run_seed
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headgate.cli.pipeline_file import load_pipeline
+from headgate.cli.local.pipeline_file import load_pipeline
 from tests.support.harness import PipelineHarness
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -21,7 +21,7 @@ CREATE TABLE counts WITH (
 INSERT INTO counts SELECT page, count(*) AS n FROM clicks GROUP BY page;
 """
 # What the daemon must not have when it forks.
-THREADS = "import os, headgate.engine.preloaded; print(len(os.listdir('/proc/self/task')))"
+THREADS = "import os, headgate.engine.jvm.preloaded; print(len(os.listdir('/proc/self/task')))"
 
 
 def compiled_classes(spark: SparkSession) -> int:
@@ -59,4 +59,4 @@ def test_python_workers_are_forked_from_a_process_with_one_thread(spark: SparkSe
         check=True,
     )
     assert found.stdout.strip() == "1"
-    assert settings.get("spark.python.daemon.module") == "headgate.engine.daemon"
+    assert settings.get("spark.python.daemon.module") == "headgate.engine.jvm.daemon"

@@ -17,8 +17,8 @@ from headgate.core.graph import (
     Udf,
     UpdatingAggregateSpec,
 )
-from headgate.engine.microbatch import BatchFailed
-from headgate.engine.udfs import register_udfs
+from headgate.engine.batch.microbatch import BatchFailed
+from headgate.engine.batch.udfs import register_udfs
 from tests.operators.pipeline import SECOND, Run, chain, col, folded, source_spec, timestamps
 
 COLUMNS = [("k", "bigint"), ("v", "bigint"), ("ts", "timestamp")]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from headgate.core.ids import OperatorId
-from headgate.state import layout
+from headgate.state.protocol import layout
 from tests.simulation.bucket import Blob
 from tests.simulation.violation import Violation
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headgate.controller.events import (
+from headgate.controller.rules.events import (
     CheckpointRequested,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
     StopRequested,
 )
-from headgate.controller.facts import RestartMode, StopMode
-from headgate.controller.state import is_terminal
+from headgate.controller.rules.job_facts import RestartMode, StopMode
+from headgate.controller.rules.state import is_terminal
 from headgate.core.ids import JobId
-from headgate.state import layout
+from headgate.state.protocol import layout
 from tests.simulation.canonical import Canonical
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from headgate.controller.events import (
+from headgate.controller.rules.events import (
     ActionFailed,
     Event,
     LoadPrepared,
 )
 from headgate.core.checkpoint import SinkCommit, StagedFile
 from headgate.core.ids import JobId, OperatorId
-from headgate.state import layout
+from headgate.state.protocol import layout
 from tests.simulation.canonical import Canonical, read_canonical
 from tests.simulation.target import Reference, Target
 from tests.simulation.violation import Violation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headgate.controller.actions import (
+from headgate.controller.rules.actions import (
     Action,
     MarkCommitted,
     RecordCheckpoint,
@@ -13,8 +13,7 @@ from headgate.controller.actions import (
     SendToWorker,
     WriteSavepoint,
 )
-from headgate.controller.drive import Change
-from headgate.controller.events import (
+from headgate.controller.rules.events import (
     ActionFailed,
     CheckpointRecorded,
     CleanupFailed,
@@ -27,8 +26,9 @@ from headgate.controller.events import (
     SavepointWritten,
     StopRequested,
 )
-from headgate.controller.notes import AbortNote, CheckpointNote, CleanupNote, SkippedNote
-from headgate.controller.state import JobState, is_terminal
+from headgate.controller.rules.notes import AbortNote, CheckpointNote, CleanupNote, SkippedNote
+from headgate.controller.rules.state import JobState, is_terminal
+from headgate.controller.turn import Change
 from headgate.core.messages import Barrier
 from tests.simulation.violation import Violation
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headgate.controller.actions import Action, PrepareLoad
-from headgate.controller.claimant import Claimant
-from headgate.controller.drive import Change, drive
-from headgate.controller.events import Event, TakenUp, Tick
-from headgate.controller.perform import is_slow, perform
-from headgate.controller.ports import JobPorts
-from headgate.controller.slots import SlotPool
-from headgate.controller.state import JobState, next_deadline
+from headgate.controller.effects.claimant import Claimant
+from headgate.controller.effects.perform import is_slow, perform
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.slots import SlotPool
+from headgate.controller.rules.actions import Action, PrepareLoad
+from headgate.controller.rules.events import Event, TakenUp, Tick
+from headgate.controller.rules.state import JobState, next_deadline
+from headgate.controller.turn import Change, drive
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings
 from tests.simulation.bucket import open_view

@@ -1,10 +1,10 @@
-"""The job database: rows with versions, and leases whose numbers only grow, as `job_store.py`."""
+"""The job database: rows with versions, and leases whose numbers only grow, as `store/jobs.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headgate.controller.state import JobState, StoredJobState
+from headgate.controller.rules.state import JobState, StoredJobState
 from headgate.core.ids import JobId
 from headgate.core.model import from_json, to_json
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headgate.controller.actions import RecordCheckpoint, SendToWorker, StartPipeline
-from headgate.controller.events import Compiled, LoadPrepared
+from headgate.controller.rules.actions import RecordCheckpoint, SendToWorker, StartPipeline
+from headgate.controller.rules.events import Compiled, LoadPrepared
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.messages import (
     Barrier,

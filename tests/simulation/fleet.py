@@ -1,10 +1,10 @@
-"""Starts, reaches and kills the workers of one controller, as `controller/fleet.py` does."""
+"""Starts, reaches and kills the workers of one controller, as `processes/fleet.py` does."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headgate.controller.events import WorkerExited
+from headgate.controller.rules.events import WorkerExited
 from headgate.core.errors import ExternalError
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import ControllerMessage, Register, WorkerMessage

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from headgate.core.ids import Generation, JobId
 from headgate.core.ports import ObjectInfo
-from headgate.state import layout
-from headgate.state.retention import run_cleanup
+from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol import layout
 from tests.simulation.bucket import Bucket
 from tests.simulation.violation import Violation
 from tests.simulation.watch import JobWatch

@@ -1,4 +1,4 @@
-"""What a worker does: a model of `engine/loop.py` over small states, with the real epoch ledger.
+"""What a worker does: a model of `worker/loop.py` over small states, with the real epoch ledger.
 
 Restore, publish what is pending, rebuild damaged epochs, then batch after batch; at a barrier runs
 and staged output are made durable and acknowledged subtask by subtask. Publishing goes on beside
@@ -37,9 +37,9 @@ from headgate.core.messages import (
     WorkerStopped,
 )
 from headgate.core.model import JsonValue
-from headgate.engine.epoch import EpochLedger, Segment
-from headgate.engine.watermark import WatermarkTracker
-from headgate.state import layout
+from headgate.engine.worker.epoch import EpochLedger, Segment
+from headgate.engine.worker.watermark import WatermarkTracker
+from headgate.state.protocol import layout
 from tests.simulation.bucket import open_view
 from tests.simulation.fibers import Fiber
 from tests.simulation.tables import Tables

@@ -10,20 +10,30 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headgate.controller import checkpointing, coordinator, failure, live, step, storage
-from headgate.controller.actions import Action, SendToWorker
-from headgate.controller.events import CheckpointRecorded, TurnResult
-from headgate.controller.facts import JobFacts, Lineage
-from headgate.controller.flight import Collecting, Committing, Idle, Recording, sink_commits
+from headgate.controller.checkpoints import advance, coordinator
+from headgate.controller.checkpoints.phases import (
+    Collecting,
+    Committing,
+    Idle,
+    Recording,
+    sink_commits,
+)
+from headgate.controller.effects import storage
+from headgate.controller.rules import failure, generation, step
+from headgate.controller.rules.actions import Action, SendToWorker
+from headgate.controller.rules.events import CheckpointRecorded, TurnResult
+from headgate.controller.rules.job_facts import JobFacts, Lineage
 from headgate.core.checkpoint import BatchCut, SubtaskAck
 from headgate.core.ids import Epoch
 from headgate.core.messages import Commit
 from headgate.core.ports import ObjectStore
-from headgate.engine.epoch import EpochLedger, Segment
-from headgate.state import backend, examine, layout, loading, protocol, retention
-from headgate.state.derive import SetAside
-from headgate.state.facts import encode_checkpoint
-from headgate.state.log import EpochLog, read_log
+from headgate.engine.worker.epoch import EpochLedger, Segment
+from headgate.state.cleanup import retention
+from headgate.state.protocol import layout, writes
+from headgate.state.protocol.checkpoint_facts import encode_checkpoint
+from headgate.state.protocol.derive import SetAside
+from headgate.state.protocol.epoch_log import EpochLog, read_log
+from headgate.state.recovery import backend, examine, loading
 from tests.simulation.running import Outcome, first_violation, in_processes
 
 # Every mutant must be caught within these seeds.
@@ -90,7 +100,7 @@ def publish_before_record() -> list[Patch]:
             actions = (SendToWorker(generation=frame.generation, message=early), *actions)
         return actions
 
-    return [(checkpointing, "writes", writes)]
+    return [(advance, "writes", writes)]
 
 
 @mutant("acknowledgements are counted, so a repeated one counts twice")
@@ -101,7 +111,7 @@ def acks_counted() -> list[Patch]:
     def is_complete(phase: Collecting, needs: Any, parallelism: int) -> bool:
         return len(phase.acks) >= len(owed(phase, needs, parallelism))
 
-    return [(checkpointing, "missing_acks", owed), (checkpointing, "is_complete", is_complete)]
+    return [(advance, "missing_acks", owed), (advance, "is_complete", is_complete)]
 
 
 @mutant("messages of other generations are taken")
@@ -109,7 +119,7 @@ def generation_not_checked() -> list[Patch]:
     def is_outdated(facts: JobFacts, event: Any) -> bool:
         return isinstance(event, TurnResult) and event.turn != facts.turn
 
-    real_ack, real_cut = checkpointing.on_ack, checkpointing.on_cut
+    real_ack, real_cut = advance.on_ack, advance.on_cut
 
     def on_ack(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
         return real_ack(c, frame, replace(message, generation=frame.generation), now_ms)
@@ -119,14 +129,14 @@ def generation_not_checked() -> list[Patch]:
 
     return [
         (step, "is_outdated", is_outdated),
-        (checkpointing, "on_ack", on_ack),
-        (checkpointing, "on_cut", on_cut),
+        (advance, "on_ack", on_ack),
+        (advance, "on_cut", on_cut),
     ]
 
 
 @mutant("acknowledgements of an attempt that was given up count for the next one")
 def attempt_not_checked() -> list[Patch]:
-    real_ack, real_cut = checkpointing.on_ack, checkpointing.on_cut
+    real_ack, real_cut = advance.on_ack, advance.on_cut
 
     def current(c: Any, message: Any) -> Any:
         if not isinstance(c.phase, Collecting):
@@ -139,7 +149,7 @@ def attempt_not_checked() -> list[Patch]:
     def on_cut(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
         return real_cut(c, frame, current(c, message), now_ms)
 
-    return [(checkpointing, "on_ack", on_ack), (checkpointing, "on_cut", on_cut)]
+    return [(advance, "on_ack", on_ack), (advance, "on_cut", on_cut)]
 
 
 @mutant("an aborted checkpoint leaves its epoch and goes on with the next number")
@@ -164,29 +174,29 @@ def abort_skips_epoch() -> list[Patch]:
 
 @mutant("the marker is written as soon as the epoch is recorded")
 def marked_before_published() -> list[Patch]:
-    real = checkpointing.on_recorded
+    real = advance.on_recorded
 
     def on_recorded(c: Any, frame: Any, event: CheckpointRecorded, now_ms: int) -> Any:
         decided = real(c, frame, event, now_ms)
         phase = decided.coordinator.phase
         if not isinstance(phase, Committing):
             return decided
-        marked = checkpointing._mark(decided.coordinator, phase, frame)
+        marked = advance._mark(decided.coordinator, phase, frame)
         return replace(marked, actions=(*decided.actions, *marked.actions))
 
-    return [(checkpointing, "on_recorded", on_recorded)]
+    return [(advance, "on_recorded", on_recorded)]
 
 
 @mutant("the first sink that has published is taken for all of them")
 def one_publish_is_enough() -> list[Patch]:
-    real = checkpointing.on_published
+    real = advance.on_published
 
     def on_published(c: Any, frame: Any, message: Any) -> Any:
         if isinstance(c.phase, Committing) and message.operator in c.phase.waiting:
             c = replace(c, phase=replace(c.phase, waiting=(message.operator,)))
         return real(c, frame, message)
 
-    return [(checkpointing, "on_published", on_published)]
+    return [(advance, "on_published", on_published)]
 
 
 @mutant("a cleanup that is due does not wait for the checkpoint in flight")
@@ -207,12 +217,12 @@ def cleanup_during_checkpoint() -> list[Patch]:
 
 @mutant("a checkpoint that is due does not wait for the cleanup")
 def checkpoint_during_cleanup() -> list[Patch]:
-    real = live.frame_of
+    real = generation.frame_of
 
     def frame_of(facts: JobFacts, generation: Any) -> Any:
         return replace(real(facts, generation), cleaning=False)
 
-    return [(live, "frame_of", frame_of)]
+    return [(generation, "frame_of", frame_of)]
 
 
 @mutant("a failure makes a stop that was asked for forgotten")
@@ -242,7 +252,7 @@ def rebuilt_epochs_forgotten() -> list[Patch]:
 
 @mutant("the fence is not read again before the epoch record is written")
 def fence_not_reread() -> list[Patch]:
-    return [(protocol, "is_fenced", lambda store, job, generation: False)]
+    return [(writes, "is_fenced", lambda store, job, generation: False)]
 
 
 class _PutsWhatItCreates:
@@ -263,39 +273,39 @@ class _PutsWhatItCreates:
 
 @mutant("the epoch record is written over whatever is there")
 def record_overwrites() -> list[Patch]:
-    real = protocol.write_checkpoint
+    real = writes.write_checkpoint
 
     def write_checkpoint(store: Any, facts: Any) -> Any:
         return real(_PutsWhatItCreates(store, layout.EPOCHS, ".json"), facts)
 
     return [
-        (protocol, "write_checkpoint", write_checkpoint),
-        (protocol, "_decided", lambda store, facts, encoded: None),
+        (writes, "write_checkpoint", write_checkpoint),
+        (writes, "_decided", lambda store, facts, encoded: None),
     ]
 
 
 @mutant("a generation is claimed by writing over its record")
 def claim_overwrites() -> list[Patch]:
-    real = protocol.claim_generation
+    real = writes.claim_generation
 
     def claim_generation(store: Any, job: Any, **rest: Any) -> Any:
         return real(_PutsWhatItCreates(store, layout.GENERATIONS, "/generation.json"), job, **rest)
 
-    return [(protocol, "claim_generation", claim_generation)]
+    return [(writes, "claim_generation", claim_generation)]
 
 
 @mutant("a record that is already there is taken for our own")
 def other_record_is_ours() -> list[Patch]:
-    real = protocol.write_checkpoint
+    real = writes.write_checkpoint
 
     def write_checkpoint(store: Any, facts: Any) -> Any:
         outcome = real(store, facts)
-        if isinstance(outcome, protocol.Stale) and outcome.reason == "recorded_by_other":
+        if isinstance(outcome, writes.Stale) and outcome.reason == "recorded_by_other":
             encoded = encode_checkpoint(facts)
-            return protocol.AlreadyRecorded(record=encoded.record, manifest=encoded.manifest)
+            return writes.AlreadyRecorded(record=encoded.record, manifest=encoded.manifest)
         return outcome
 
-    return [(protocol, "write_checkpoint", write_checkpoint)]
+    return [(writes, "write_checkpoint", write_checkpoint)]
 
 
 @mutant("positions of sources that read nothing in the epoch are left out")
@@ -314,7 +324,7 @@ def idle_positions_dropped() -> list[Patch]:
         )
         return real(replace(facts, acks=acks))
 
-    return [(protocol, "encode_checkpoint", encode)]
+    return [(writes, "encode_checkpoint", encode)]
 
 
 # ---- recovery --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headgate.controller.events import WorkerDisconnected
+from headgate.controller.rules.events import WorkerDisconnected
 from headgate.core.messages import ControllerMessage, WorkerMessage
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headgate.controller.events import Event, RestartRequested, StopRequested
-from headgate.controller.state import JobState
-from headgate.controller.states.failed import Failed
-from headgate.controller.states.finished import Finished
-from headgate.controller.states.recovering import Recovering
-from headgate.controller.states.running import Running
-from headgate.controller.states.stopped import Stopped
+from headgate.controller.rules.events import Event, RestartRequested, StopRequested
+from headgate.controller.rules.state import JobState
+from headgate.controller.rules.states.failed import Failed
+from headgate.controller.rules.states.finished import Finished
+from headgate.controller.rules.states.recovering import Recovering
+from headgate.controller.rules.states.running import Running
+from headgate.controller.rules.states.stopped import Stopped
 from headgate.core.ids import JobId
-from headgate.state import layout
+from headgate.state.protocol import layout
 from tests.simulation.garbage import check_garbage
 from tests.simulation.violation import Violation
 

@@ -14,7 +14,7 @@ from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch, OperatorId
 from headgate.core.messages import Start
 from headgate.core.ports import ObjectStore
-from headgate.state import layout
+from headgate.state.protocol import layout
 from tests.simulation.workload import Row, Workload, hash_of, key_of, value_of
 
 TABLE = "sums"

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.controller.events import Event, RestartRequested, Tick
-from headgate.controller.facts import JobFacts, Lineage
-from headgate.controller.flight import Coordinator
-from headgate.controller.live import Live
-from headgate.controller.state import JobState
-from headgate.controller.states.running import Running
-from headgate.controller.states.stopped import Stopped
+from headgate.controller.checkpoints.phases import Coordinator
+from headgate.controller.rules.events import Event, RestartRequested, Tick
+from headgate.controller.rules.generation import Live
+from headgate.controller.rules.job_facts import JobFacts, Lineage
+from headgate.controller.rules.state import JobState
+from headgate.controller.rules.states.running import Running
+from headgate.controller.rules.states.stopped import Stopped
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.ids import Epoch, Generation
-from headgate.state import layout
-from headgate.state.protocol import claim_generation, write_savepoint
+from headgate.state.protocol import layout
+from headgate.state.protocol.writes import claim_generation, write_savepoint
 from tests.simulation.controller import Controller, Runner
 from tests.simulation.faults import KINDS
 from tests.simulation.garbage import Plain, check_garbage

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.controller.actions import Action, SendToWorker, WriteSavepoint
-from headgate.controller.events import LoadPrepared, SavepointWritten, Tick
-from headgate.controller.facts import Lineage
+from headgate.controller.rules.actions import Action, SendToWorker, WriteSavepoint
+from headgate.controller.rules.events import LoadPrepared, SavepointWritten, Tick
+from headgate.controller.rules.job_facts import Lineage
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.ids import Epoch, Generation
 from headgate.core.messages import Barrier

@@ -15,7 +15,7 @@ from typing import get_args
 
 import pytest
 
-from headgate.controller.state import JobState
+from headgate.controller.rules.state import JobState
 from tests.simulation.faults import KINDS
 from tests.simulation.mutants import MUTANTS, find_mutants
 from tests.simulation.running import PROCESSES, Outcome, report, run, run_seeds

@@ -1,4 +1,4 @@
-"""The worker process: registers, is told what to run, runs it, and ends, as `engine/worker.py`."""
+"""The worker process: registers, is told what to run, runs it, and ends, as `engine/worker`."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from headgate.controller.limits import Limits
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.spec import JobSpec
 from headgate.core.graph import (
     NamedExpr,
     Operator,

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from random import Random
 
-from headgate.controller.facts import JobFacts
-from headgate.controller.states.created import Created
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.states.created import Created
 from headgate.core.checkpoint import SinkCommit, StagedFile
 from headgate.core.ids import JobId
 from tests.simulation.bucket import Bucket

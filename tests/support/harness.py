@@ -38,20 +38,20 @@ from headgate.core.messages import (
     TaskFailed,
     WorkerMessage,
 )
-from headgate.engine.context import BatchRequest, PipelineState
-from headgate.engine.link import Inbox
-from headgate.engine.loop import WorkerLoop
-from headgate.engine.microbatch import BatchResult, Engine
-from headgate.state.backend import LoadPrepared, StateBackend
-from headgate.state.facts import CheckpointFacts
-from headgate.state.graphs import write_graph
-from headgate.state.protocol import (
+from headgate.engine.batch.context import BatchRequest, PipelineState
+from headgate.engine.batch.microbatch import BatchResult, Engine
+from headgate.engine.worker.link import Inbox
+from headgate.engine.worker.loop import WorkerLoop
+from headgate.state.protocol.checkpoint_facts import CheckpointFacts
+from headgate.state.protocol.graphs import write_graph
+from headgate.state.protocol.writes import (
     AlreadyRecorded,
     Recorded,
     claim_generation,
     write_checkpoint,
     write_committed,
 )
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 from headgate.state.stores import job_store, open_store
 
 JOB = JobId("job_test")

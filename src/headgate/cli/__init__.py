@@ -1,4 +1,4 @@
-"""The command line. One file per command; `app.py` collects them. Read `run.py` first."""
+"""The command line: one file per command, grouped by what it needs; `app.py` collects them."""
 
 from headgate.cli.app import main
 

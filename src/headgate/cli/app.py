@@ -8,22 +8,22 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from headgate.cli.checkpoint import checkpoint, savepoint
-from headgate.cli.checkpoints import checkpoints
 from headgate.cli.config import config
-from headgate.cli.control import rescale, restart, start, stop
-from headgate.cli.diff import diff
-from headgate.cli.doctor import doctor
 from headgate.cli.failpoints import failpoints
-from headgate.cli.follow import events, logs
-from headgate.cli.fork import fork
-from headgate.cli.inspect import inspect
-from headgate.cli.jobs import jobs
-from headgate.cli.pipelines import pipelines
-from headgate.cli.plan import plan
-from headgate.cli.run import run
-from headgate.cli.serve import serve
-from headgate.cli.state import state
+from headgate.cli.inspection.checkpoints import checkpoints
+from headgate.cli.inspection.diff import diff
+from headgate.cli.inspection.doctor import doctor
+from headgate.cli.inspection.fork import fork
+from headgate.cli.inspection.inspect import inspect
+from headgate.cli.inspection.state import state
+from headgate.cli.local.plan import plan
+from headgate.cli.local.run import run
+from headgate.cli.service.control import rescale, restart, start, stop
+from headgate.cli.service.follow import events, logs
+from headgate.cli.service.jobs import jobs
+from headgate.cli.service.pipelines import pipelines
+from headgate.cli.service.serve import serve
+from headgate.cli.service.take_checkpoint import checkpoint, savepoint
 from headgate.core.errors import HeadgateError, SqlError
 
 EXIT_FAILED = 1

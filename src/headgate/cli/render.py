@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.display import format_bytes, format_watermark
 from headgate.core.durations import format_duration
+from headgate.embedded.display import format_bytes, format_watermark
 
 __all__ = [
     "count",

@@ -1,7 +1,7 @@
 """The controller decides: what becomes of each job, which checkpoint is taken when, who runs it.
 
-Pure rules: `step.py` (one file per state below `states/`), `live.py`, `drain.py`, `coordinator.py`,
-`checkpointing.py`: no clock, storage, threads or randomness. The edge: `perform.py`, `runner.py`,
-`link.py`, `fleet.py`, `job_store.py`, `controller.py`. Never imports the engine or Spark.
-Read `step.py` first.
+Pure: `rules/` (what happens next to a job) and `checkpoints/` (what happens next to a checkpoint),
+without clock, storage, threads or randomness. Edge: `effects/`, `processes/`, `store/`; `turn.py`
+and `runner.py` drive one job, `controller.py` all of them. Never imports the engine or Spark.
+Read `rules/step.py` first.
 """

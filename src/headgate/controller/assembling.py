@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from headgate.controller.ports import JobPorts, Slots
-from headgate.controller.spec import JobSpec
+from headgate.controller.effects.ports import JobPorts, Slots
+from headgate.controller.rules.spec import JobSpec
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId

@@ -18,10 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from headgate.controller.announcements import Notice, ProgressMade
 from headgate.controller.assembling import Compiler, JobAssembly, check_spec, scratch_dir
-from headgate.controller.claimant import Claimant
 from headgate.controller.clock import SteadyClock
-from headgate.controller.events import (
+from headgate.controller.effects.claimant import Claimant
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.slots import SlotPool
+from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
+from headgate.controller.processes.fleet import SPARES, LocalFleet
+from headgate.controller.processes.link import WorkerLink
+from headgate.controller.rules.events import (
     CheckpointRequested,
     Event,
     RescaleRequested,
@@ -29,30 +35,24 @@ from headgate.controller.events import (
     SavepointRequested,
     StopRequested,
 )
-from headgate.controller.facts import JobFacts, RestartMode, StopMode
-from headgate.controller.fleet import SPARES, LocalFleet
-from headgate.controller.history import HistoryEntry
-from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
-from headgate.controller.job_store import JobStore, Lease, LeaseHeld, LeaseLost, StoredJob
-from headgate.controller.limits import Limits
-from headgate.controller.link import WorkerLink
-from headgate.controller.notes import CheckpointNote
-from headgate.controller.notices import Notice, ProgressMade
-from headgate.controller.pipeline_store import PipelineStore
-from headgate.controller.ports import JobPorts
+from headgate.controller.rules.job_facts import JobFacts, RestartMode, StopMode
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import CheckpointNote
+from headgate.controller.rules.spec import JobSpec
+from headgate.controller.rules.state import is_terminal
+from headgate.controller.rules.states.created import Created
+from headgate.controller.rules.states.running import Running
 from headgate.controller.runner import JobRunner
-from headgate.controller.slots import SlotPool
-from headgate.controller.spec import JobSpec
-from headgate.controller.state import is_terminal
-from headgate.controller.states.created import Created
-from headgate.controller.states.running import Running
 from headgate.controller.status import JobStatus, status_of
+from headgate.controller.store.history import HistoryEntry
+from headgate.controller.store.jobs import JobStore, Lease, LeaseHeld, LeaseLost, StoredJob
+from headgate.controller.store.pipelines import PipelineStore
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Progress, SpareSettings
 from headgate.core.model import model
 from headgate.core.ports import Clock
-from headgate.state.layout import check_name
+from headgate.state.protocol.layout import check_name
 from headgate.state.stores import RequestCounts
 
 log = logging.getLogger("headgate.controller")

@@ -8,7 +8,7 @@ import re
 import secrets
 import socket
 
-from headgate.controller.processes import process_identity
+from headgate.controller.processes.sessions import process_identity
 from headgate.core.ids import JobId
 
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from headgate.controller.actions import Action
-from headgate.controller.drive import Change, drive
-from headgate.controller.events import Event, TakenUp, Tick
-from headgate.controller.job_store import JobStore, Lease, LeaseLost, StoredJob
-from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
-from headgate.controller.perform import is_on_the_log, is_slow, perform
-from headgate.controller.ports import JobPorts
-from headgate.controller.state import JobState, is_terminal, next_deadline
+from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.effects.perform import is_on_the_log, is_slow, perform
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.rules.actions import Action
+from headgate.controller.rules.events import Event, TakenUp, Tick
+from headgate.controller.rules.state import JobState, is_terminal, next_deadline
+from headgate.controller.store.jobs import JobStore, Lease, LeaseLost, StoredJob
+from headgate.controller.turn import Change, drive
 from headgate.core.errors import HeadgateError
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Heartbeat

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from headgate.controller.flight import Idle
-from headgate.controller.job_store import StoredJob
-from headgate.controller.live import Live
-from headgate.controller.state import JobState, is_terminal
-from headgate.controller.states.checkpoint_stopping import CheckpointStopping
-from headgate.controller.states.failed import Failed
-from headgate.controller.states.failing import Failing
-from headgate.controller.states.finishing import Finishing
-from headgate.controller.states.recovering import Recovering
-from headgate.controller.states.rescaling import Rescaling
-from headgate.controller.states.restarting import Restarting
-from headgate.controller.states.running import Running
-from headgate.controller.states.scheduling import Scheduling
-from headgate.controller.states.stopping import Stopping
+from headgate.controller.checkpoints.phases import Idle
+from headgate.controller.rules.generation import Live
+from headgate.controller.rules.state import JobState, is_terminal
+from headgate.controller.rules.states.checkpoint_stopping import CheckpointStopping
+from headgate.controller.rules.states.failed import Failed
+from headgate.controller.rules.states.failing import Failing
+from headgate.controller.rules.states.finishing import Finishing
+from headgate.controller.rules.states.recovering import Recovering
+from headgate.controller.rules.states.rescaling import Rescaling
+from headgate.controller.rules.states.restarting import Restarting
+from headgate.controller.rules.states.running import Running
+from headgate.controller.rules.states.scheduling import Scheduling
+from headgate.controller.rules.states.stopping import Stopping
+from headgate.controller.store.jobs import StoredJob
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Epoch, Generation, JobId
 from headgate.core.messages import Progress

@@ -17,16 +17,16 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from headgate.cli.display import RunDisplay
 from headgate.components import embedded_controller
+from headgate.controller.announcements import Noted, Notice, StateChanged
 from headgate.controller.controller import Controller
-from headgate.controller.limits import Limits
-from headgate.controller.notes import CheckpointNote, PhaseNote, SkippedNote
-from headgate.controller.notices import Noted, Notice, StateChanged
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import CheckpointNote, PhaseNote, SkippedNote
+from headgate.controller.rules.spec import JobSpec
 from headgate.core.durations import format_duration
 from headgate.core.ids import JobId
 from headgate.demo.pipeline import EVENTS, sql_text
+from headgate.embedded.display import RunDisplay
 
 TIMEOUT_SECONDS = 600.0
 

@@ -13,7 +13,7 @@ from headgate.connectors.registry import connector
 from headgate.core.graph import SourceSpec
 from headgate.core.messages import RunSettings
 from headgate.demo.pipeline import sql_text
-from headgate.engine.session import start_session
+from headgate.engine.jvm.session import start_session
 from headgate.planner import plan
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headgate.cli.display import RunDisplay
-from headgate.cli.running import run_job
 from headgate.components import job_spec
 from headgate.config import load_config
 from headgate.core.errors import ErrorInfo, HeadgateError
 from headgate.core.model import model
+from headgate.embedded.display import RunDisplay
+from headgate.embedded.running import run_job
 from headgate.planner import plan
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headgate.controller.notes import CheckpointNote
+from headgate.controller.rules.notes import CheckpointNote
 from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.ids import Epoch, JobId
 from headgate.core.ports import ObjectStore
@@ -15,16 +15,21 @@ from headgate.server.schemas import (
     SubtaskView,
     TableView,
 )
-from headgate.state.derive import CheckpointState, SetAside, derive_checkpoint_state
-from headgate.state.examine import Examiner
-from headgate.state.log import (
+from headgate.state.protocol.derive import CheckpointState, SetAside, derive_checkpoint_state
+from headgate.state.protocol.epoch_log import (
     list_checkpoints,
     list_savepoints,
     read_epoch_record,
     read_log,
     read_manifest,
 )
-from headgate.state.records import EpochRecord, Manifest, OperatorCheckpointMetadata, SubtaskState
+from headgate.state.protocol.records import (
+    EpochRecord,
+    Manifest,
+    OperatorCheckpointMetadata,
+    SubtaskState,
+)
+from headgate.state.recovery.examine import Examiner
 
 # An epoch that the database remembers and the object store no longer has: retention was there.
 DELETED = "deleted"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.controller.history import HistoryEntry, Transition
-from headgate.controller.notes import PhaseNote
+from headgate.controller.rules.notes import PhaseNote
+from headgate.controller.store.history import HistoryEntry, Transition
 from headgate.server.schemas import JobError, Recovery
 
 LAST_PHASE = "resume"

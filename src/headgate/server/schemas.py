@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headgate.controller.facts import RestartMode, StopMode
-from headgate.controller.history import Transition
-from headgate.controller.notes import CheckpointNote, PhaseNote
+from headgate.controller.rules.job_facts import RestartMode, StopMode
+from headgate.controller.rules.notes import CheckpointNote, PhaseNote
+from headgate.controller.store.history import Transition
 from headgate.core.errors import ErrorInfo
 from headgate.core.graph import PipelineGraph
 from headgate.core.messages import Progress

@@ -14,13 +14,13 @@ from typing import Any
 
 from headgate.components import job_spec
 from headgate.config import Config, JobConfig
+from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
 from headgate.controller.assembling import check_spec
 from headgate.controller.clock import SteadyClock
 from headgate.controller.controller import Controller
 from headgate.controller.identity import new_job_id
-from headgate.controller.notes import SavepointNote
-from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.notes import SavepointNote
+from headgate.controller.rules.spec import JobSpec
 from headgate.controller.status import JobStatus
 from headgate.core.durations import parse_duration_ms
 from headgate.core.errors import ObjectNotFound, SqlError, UserError
@@ -50,9 +50,9 @@ from headgate.server.schemas import (
     Validation,
 )
 from headgate.server.telemetry import Telemetry
-from headgate.state import layout
-from headgate.state.fork import fork_checkpoint
-from headgate.state.log import list_savepoints, read_log
+from headgate.state.protocol import layout
+from headgate.state.protocol.epoch_log import list_savepoints, read_log
+from headgate.state.recovery.fork import fork_checkpoint
 from headgate.state.stores import job_store, open_store
 
 log = logging.getLogger("headgate.server")

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from headgate.controller.notes import AbortNote, CheckpointNote, CleanupNote, PhaseNote
-from headgate.controller.notices import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.rules.notes import AbortNote, CheckpointNote, CleanupNote, PhaseNote
 from headgate.core.ids import JobId
 from headgate.core.messages import Progress
 from headgate.core.model import model

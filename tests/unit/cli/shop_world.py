@@ -38,10 +38,15 @@ from headgate.core.graph import (
 )
 from headgate.core.ids import Epoch, JobId, OperatorId, Subtask
 from headgate.core.ports import ObjectStore
-from headgate.state import layout
-from headgate.state.backend import LoadPrepared, StateBackend
-from headgate.state.facts import CheckpointFacts
-from headgate.state.protocol import Recorded, claim_generation, write_checkpoint, write_committed
+from headgate.state.protocol import layout
+from headgate.state.protocol.checkpoint_facts import CheckpointFacts
+from headgate.state.protocol.writes import (
+    Recorded,
+    claim_generation,
+    write_checkpoint,
+    write_committed,
+)
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 from headgate.state.stores import job_store, open_store
 from headgate.state.tables import (
     KeyedTable,

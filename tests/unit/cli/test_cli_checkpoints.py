@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from shop_world import COUNTS, STARTED_MS, WINDOW, Command, Shop, damage, run_files, three_epochs
 
-from headgate.state import layout
-from headgate.state.protocol import write_savepoint
+from headgate.state.protocol import layout
+from headgate.state.protocol.writes import write_savepoint
 
 
 def test_checkpoints_are_listed_newest_first_with_their_figures(

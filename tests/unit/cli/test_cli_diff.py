@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from shop_world import COUNTS, OPEN, SINK, SOURCE, WINDOW, Command, Shop, three_epochs
 
-from headgate.state.changes import KeyChanges, RowChanges
-from headgate.state.diff import key_changes, row_changes
+from headgate.state.inspection.changes import KeyChanges, RowChanges
+from headgate.state.inspection.diff import key_changes, row_changes
 
 
 def operators(headgate: Command, *arguments: str) -> dict[str, Any]:

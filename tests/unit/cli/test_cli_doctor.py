@@ -12,11 +12,11 @@ from shop_world import COUNTS, SINK, WINDOW, Command, Shop, damage, graph, run_f
 
 from headgate.core.errors import HeadgateError
 from headgate.core.ids import JobId
-from headgate.state import layout
-from headgate.state.backend import LoadPrepared, StateBackend
-from headgate.state.doctor import diagnose
-from headgate.state.protocol import write_savepoint
-from headgate.state.repair import repair
+from headgate.state.inspection.doctor import diagnose
+from headgate.state.inspection.repair import repair
+from headgate.state.protocol import layout
+from headgate.state.protocol.writes import write_savepoint
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 from headgate.state.stores import job_store, open_store
 
 NOW_MS = 2**60

@@ -13,11 +13,16 @@ from shop_world import COUNTS, SINK, SOURCE, Command, Shop, damage, graph, run_f
 from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.ids import Epoch, Generation, JobId
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state import layout
-from headgate.state.backend import LoadPrepared, NoCheckpoint, StateBackend, UnrecoverableEpoch
-from headgate.state.fork import fork_checkpoint
-from headgate.state.log import list_savepoints
-from headgate.state.retention import run_cleanup
+from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol import layout
+from headgate.state.protocol.epoch_log import list_savepoints
+from headgate.state.recovery.backend import (
+    LoadPrepared,
+    NoCheckpoint,
+    StateBackend,
+    UnrecoverableEpoch,
+)
+from headgate.state.recovery.fork import fork_checkpoint
 from headgate.state.stores import job_store, open_store
 
 SPARE = JobId("spare")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from shop_world import COUNTS, SINK, SOURCE, WINDOW, Command, damage, run_files, three_epochs
 
-from headgate.state import layout
-from headgate.state.protocol import write_savepoint
+from headgate.state.protocol import layout
+from headgate.state.protocol.writes import write_savepoint
 
 
 def test_a_checkpoint_is_shown_with_all_it_holds(headgate: Command, state_dir: Path) -> None:

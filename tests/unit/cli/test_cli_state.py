@@ -13,9 +13,9 @@ from shop_world import COUNTS, Command, Shop, damage, run_files, three_epochs
 
 from headgate.core.checkpoint import TableState
 from headgate.core.ids import OperatorId, Subtask
-from headgate.state.examine import Examiner
-from headgate.state.logical import LogicalTable, StateReader, tables_of
-from headgate.state.query import named_tables
+from headgate.state.inspection.logical import LogicalTable, StateReader, tables_of
+from headgate.state.inspection.query import named_tables
+from headgate.state.recovery.examine import Examiner
 
 COUNTS_SQL = "SELECT shop, orders FROM keys ORDER BY shop"
 OPEN_SQL = 'SELECT shop, "order" FROM orders ORDER BY 1, 2'

@@ -11,19 +11,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headgate.controller.actions import Action
-from headgate.controller.claimant import Claimant
-from headgate.controller.drive import Change, drive
-from headgate.controller.events import Event, TakenUp, Tick
-from headgate.controller.facts import JobFacts
-from headgate.controller.job_store import JobStore, Lease, LeaseLost
-from headgate.controller.limits import Limits
-from headgate.controller.perform import perform
-from headgate.controller.ports import JobPorts
-from headgate.controller.slots import SlotPool
-from headgate.controller.spec import JobSpec
-from headgate.controller.state import JobState, is_terminal, next_deadline
-from headgate.controller.states.created import Created
+from headgate.controller.effects.claimant import Claimant
+from headgate.controller.effects.perform import perform
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.slots import SlotPool
+from headgate.controller.rules.actions import Action
+from headgate.controller.rules.events import Event, TakenUp, Tick
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.spec import JobSpec
+from headgate.controller.rules.state import JobState, is_terminal, next_deadline
+from headgate.controller.rules.states.created import Created
+from headgate.controller.store.jobs import JobStore, Lease, LeaseLost
+from headgate.controller.turn import Change, drive
 from headgate.core.checkpoint import BatchCut, EpochCut, SinkCommit, SubtaskAck
 from headgate.core.ids import Generation, JobId, Subtask, WorkerId
 from headgate.core.messages import (

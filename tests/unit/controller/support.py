@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from headgate.controller.controller import Controller, ControllerSettings
-from headgate.controller.facts import JobFacts, OperatorNeed, operator_needs
-from headgate.controller.limits import Limits
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.job_facts import JobFacts, OperatorNeed, operator_needs
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.spec import JobSpec
 from headgate.core.graph import Column, Operator, PipelineGraph, SinkSpec, SourceSpec
 from headgate.core.ids import JobId, OperatorId
 

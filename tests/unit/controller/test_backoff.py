@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.controller.auto_interval import FLOOR_MS, auto_interval_ms, smoothed
-from headgate.controller.backoff import backoff_ms, roll
-from headgate.controller.claimant import Claimant, for_turn, may_claim_back, parse_claimant
+from headgate.controller.checkpoints.auto_interval import FLOOR_MS, auto_interval_ms, smoothed
+from headgate.controller.effects.claimant import Claimant, for_turn, may_claim_back, parse_claimant
+from headgate.controller.rules.backoff import backoff_ms, roll
 
 
 @given(n=st.integers(0, 10**9), seed=st.integers(0, 2**31))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headgate.controller import controller as controller_module
-from headgate.controller.events import StopRequested
-from headgate.controller.notes import SavepointNote
-from headgate.controller.notices import Noted, Notice
+from headgate.controller.announcements import Noted, Notice
+from headgate.controller.rules.events import StopRequested
+from headgate.controller.rules.notes import SavepointNote
 from headgate.controller.runner import Command, JobRunner
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import JobId

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.controller.events import RescaleRequested, RestartRequested, StopRequested
-from headgate.controller.limits import Limits
-from headgate.controller.notes import CheckpointNote
+from headgate.controller.rules.events import RescaleRequested, RestartRequested, StopRequested
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import CheckpointNote
 from tests.unit.controller.loop import Loop
 from tests.unit.controller.support import JOB, is_exact
 

@@ -6,14 +6,14 @@ import itertools
 
 import pytest
 
-from headgate.controller import diagram
-from headgate.controller.state import JobState
+from headgate.controller.rules import diagram
+from headgate.controller.rules.state import JobState
 from tests.unit.controller.world import every_state
 
 
 def test_document_is_current() -> None:
     document = diagram.DOCUMENT.read_text()
-    message = "run: python -m headgate.controller.diagram"
+    message = "run: python -m headgate.controller.rules.diagram"
     assert diagram.updated(document) == document, message
     assert diagram.main(["--check"]) == 0
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from headgate.controller.events import Event, WorkerExited
-from headgate.controller.fleet import LocalFleet
-from headgate.controller.link import WorkerLink
-from headgate.controller.processes import kill_session, process_identity, session_members
+from headgate.controller.processes.fleet import LocalFleet
+from headgate.controller.processes.link import WorkerLink
+from headgate.controller.processes.sessions import kill_session, process_identity, session_members
+from headgate.controller.rules.events import Event, WorkerExited
 from headgate.core.failpoints import ENVIRONMENT_VARIABLE
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Register, Stop, TaskFailed
@@ -226,8 +226,8 @@ def test_no_worker_stays_behind_when_the_controller_is_killed(tmp_path: Path) ->
     controller = f"""
     import time
     from pathlib import Path
-    from headgate.controller.fleet import LocalFleet
-    from headgate.controller.link import WorkerLink
+    from headgate.controller.processes.fleet import LocalFleet
+    from headgate.controller.processes.link import WorkerLink
     import sys
     link = WorkerLink(lambda job, event: None)
     fleet = LocalFleet(link, lambda job, event: None, Path({str(tmp_path)!r}),

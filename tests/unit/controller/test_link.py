@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headgate.controller.events import Event, WorkerDisconnected
-from headgate.controller.link import WorkerLink
+from headgate.controller.processes.link import WorkerLink
+from headgate.controller.rules.events import Event, WorkerDisconnected
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId, WorkerId
 from headgate.core.messages import (

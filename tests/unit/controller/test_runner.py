@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from headgate.controller.announcements import Notice, StateChanged
 from headgate.controller.clock import SteadyClock
-from headgate.controller.events import StopRequested
-from headgate.controller.facts import JobFacts
-from headgate.controller.job_store import JobStore, Lease
-from headgate.controller.limits import Limits
-from headgate.controller.notices import Notice, StateChanged
-from headgate.controller.ports import JobPorts
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.slots import SlotPool
+from headgate.controller.rules.events import StopRequested
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.spec import JobSpec
+from headgate.controller.rules.states.created import Created
 from headgate.controller.runner import JobRunner
-from headgate.controller.slots import SlotPool
-from headgate.controller.spec import JobSpec
-from headgate.controller.states.created import Created
+from headgate.controller.store.jobs import JobStore, Lease
 from headgate.core import failpoints
 from headgate.core.errors import InternalError, UserError
 from headgate.core.failpoints import Failpoints

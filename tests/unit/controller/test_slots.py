@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.controller.slots import SlotPool
+from headgate.controller.effects.slots import SlotPool
 from headgate.core.ids import JobId
 
 A, B, C = JobId("a"), JobId("b"), JobId("c")

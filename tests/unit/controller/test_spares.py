@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.controller import fleet
 from headgate.controller.controller import Controller
-from headgate.controller.processes import process_identity
+from headgate.controller.processes import fleet
+from headgate.controller.processes.sessions import process_identity
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import SpareSettings
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.controller.actions import (
+from headgate.controller.rules.actions import (
     AcquireSlots,
     ClaimGeneration,
     Compile,
@@ -18,7 +18,7 @@ from headgate.controller.actions import (
     StartPipeline,
     StartWorker,
 )
-from headgate.controller.events import (
+from headgate.controller.rules.events import (
     CheckpointSuperseded,
     CleanupDone,
     Compiled,
@@ -33,15 +33,15 @@ from headgate.controller.events import (
     WorkerExited,
     WorkersKilled,
 )
-from headgate.controller.facts import Lineage
-from headgate.controller.limits import UNLIMITED, Limits
-from headgate.controller.notes import PhaseNote, SavepointNote
-from headgate.controller.states.failed import Failed
-from headgate.controller.states.failing import Failing
-from headgate.controller.states.recovering import Recovering
-from headgate.controller.states.running import Running
-from headgate.controller.states.scheduling import Scheduling
-from headgate.controller.states.stopping import Stopping
+from headgate.controller.rules.job_facts import Lineage
+from headgate.controller.rules.limits import UNLIMITED, Limits
+from headgate.controller.rules.notes import PhaseNote, SavepointNote
+from headgate.controller.rules.states.failed import Failed
+from headgate.controller.rules.states.failing import Failing
+from headgate.controller.rules.states.recovering import Recovering
+from headgate.controller.rules.states.running import Running
+from headgate.controller.rules.states.scheduling import Scheduling
+from headgate.controller.rules.states.stopping import Stopping
 from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.ids import Epoch, Generation

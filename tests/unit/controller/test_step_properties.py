@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.controller import diagram
-from headgate.controller.events import (
+from headgate.controller.rules import diagram
+from headgate.controller.rules.events import (
     ActionFailed,
     AttemptTaken,
     CheckpointRecorded,
@@ -37,15 +37,15 @@ from headgate.controller.events import (
     WorkersKilled,
     WorkerStarted,
 )
-from headgate.controller.facts import Lineage
-from headgate.controller.state import (
+from headgate.controller.rules.job_facts import Lineage
+from headgate.controller.rules.state import (
     JobState,
     StoredJobState,
     is_terminal,
     next_deadline,
     stored_form,
 )
-from headgate.controller.step import is_outdated, step
+from headgate.controller.rules.step import is_outdated, step
 from headgate.core.checkpoint import EpochCut, LoadingPlan, SubtaskAck
 from headgate.core.ids import Epoch, Generation, OperatorId, Subtask, WorkerId
 from headgate.core.messages import (

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from headgate.controller import storage
-from headgate.controller.actions import (
+from headgate.controller.effects import storage
+from headgate.controller.effects.perform import is_slow, perform
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.slots import SlotPool
+from headgate.controller.rules.actions import (
     ClaimGeneration,
     Compile,
     MarkCommitted,
@@ -18,7 +21,7 @@ from headgate.controller.actions import (
     SendToWorker,
     WriteSavepoint,
 )
-from headgate.controller.events import (
+from headgate.controller.rules.events import (
     ActionFailed,
     AttemptTaken,
     CheckpointRecorded,
@@ -32,18 +35,15 @@ from headgate.controller.events import (
     SavepointFailed,
     SavepointWritten,
 )
-from headgate.controller.facts import NO_GENERATION, Lineage
-from headgate.controller.perform import is_slow, perform
-from headgate.controller.ports import JobPorts
-from headgate.controller.slots import SlotPool
-from headgate.controller.spec import JobSpec
+from headgate.controller.rules.job_facts import NO_GENERATION, Lineage
+from headgate.controller.rules.spec import JobSpec
 from headgate.core.checkpoint import BatchCut, CheckpointRef, EpochCut, SubtaskAck
 from headgate.core.errors import RetryHint, StorageError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, Generation, JobId, Subtask
 from headgate.core.messages import ControllerMessage, RunSettings, Stop
 from headgate.core.ports import ObjectStore
-from headgate.state.log import EpochLog, read_log
+from headgate.state.protocol.epoch_log import EpochLog, read_log
 from headgate.state.stores import job_store, open_store
 from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
 

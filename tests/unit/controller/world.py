@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from headgate.controller.actions import (
+from headgate.controller.rules.actions import (
     Action,
     KillWorkers,
     MarkCommitted,
@@ -14,7 +14,7 @@ from headgate.controller.actions import (
     RunCleanup,
     SendToWorker,
 )
-from headgate.controller.events import (
+from headgate.controller.rules.events import (
     ActionFailed,
     CheckpointRecorded,
     Compiled,
@@ -30,12 +30,12 @@ from headgate.controller.events import (
     WorkerExited,
     WorkersKilled,
 )
-from headgate.controller.facts import JobFacts, Lineage
-from headgate.controller.limits import Limits
-from headgate.controller.notes import Note
-from headgate.controller.state import JobState, next_deadline
-from headgate.controller.states.created import Created
-from headgate.controller.step import step
+from headgate.controller.rules.job_facts import JobFacts, Lineage
+from headgate.controller.rules.limits import Limits
+from headgate.controller.rules.notes import Note
+from headgate.controller.rules.state import JobState, next_deadline
+from headgate.controller.rules.states.created import Created
+from headgate.controller.rules.step import step
 from headgate.core.checkpoint import (
     BatchCut,
     CheckpointRef,
@@ -281,7 +281,7 @@ class World:
         return self
 
     def say_tick(self, *, after_ms: int = 0) -> list[Action]:
-        from headgate.controller.events import Tick
+        from headgate.controller.rules.events import Tick
 
         return self.say(Tick(), after_ms=after_ms)
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from headgate.core.checkpoint import WATERMARK_MAX, WATERMARK_MIN, TableState
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.ids import Subtask as SubtaskNumber
-from headgate.engine.context import BatchContext
+from headgate.engine.batch.context import BatchContext
 from headgate.engine.operators.subtask import OperatorTask, Subtask, table_io
-from headgate.state.loading import plan_subtasks
-from headgate.state.records import OperatorCheckpointMetadata, SubtaskState
+from headgate.state.protocol.records import OperatorCheckpointMetadata, SubtaskState
+from headgate.state.recovery.loading import plan_subtasks
 from headgate.state.tables.mapped import release_all
 from headgate.state.tables.version import TableVersion, state_from_version, version_from_state
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headgate.engine import class_archive
+from headgate.engine.jvm import class_archive
 
 
 def test_nothing_is_asked_of_the_jvm_without_an_archive(

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from headgate.controller.processes import process_identity
-from headgate.engine.handover import PROCESS_NAME, VARIABLE
+from headgate.controller.processes.sessions import process_identity
+from headgate.engine.jvm.handover import PROCESS_NAME, VARIABLE
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets are Linux's")
 
 DRIVER = f"""
 import os, sys
-from headgate.engine.handover import fork_child, listen
+from headgate.engine.jvm.handover import fork_child, listen
 
 def serve():
     said = sys.stdin.read()
@@ -36,7 +36,7 @@ print(os.environ["{VARIABLE}"], flush=True)
 sys.stdin.read()
 """
 PROGRAM = """
-from headgate.engine.handover import hand_over
+from headgate.engine.jvm.handover import hand_over
 
 print("handed over", hand_over())
 """

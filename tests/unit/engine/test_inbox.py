@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.core.ids import Epoch, Generation
 from headgate.core.messages import Barrier, Commit
-from headgate.engine.link import Inbox
+from headgate.engine.worker.link import Inbox
 
 BARRIER = Barrier(generation=Generation(1), epoch=Epoch(2), attempt=1)
 COMMIT = Commit(generation=Generation(1), epoch=Epoch(1), sinks=())

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import UserError
-from headgate.engine.gateway import StartingJvm
-from headgate.engine.java import java_problem
+from headgate.engine.jvm.gateway import StartingJvm
+from headgate.engine.jvm.java import java_problem
 
 OLD = """#!/bin/sh
 echo 'openjdk version "11.0.2" 2019-01-15' >&2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.engine.pace import FIRST_ROWS, WANTED_MS, BatchPace
+from headgate.engine.worker.pace import FIRST_ROWS, WANTED_MS, BatchPace
 
 
 def test_a_backlog_is_read_in_batches_that_grow_to_the_wanted_time() -> None:

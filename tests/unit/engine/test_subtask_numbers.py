@@ -6,8 +6,8 @@ import pytest
 
 from headgate.core.errors import InternalError
 from headgate.core.ids import OperatorId
-from headgate.engine.microbatch import check_subtasks
-from headgate.engine.reports import SubtaskReport
+from headgate.engine.batch.microbatch import check_subtasks
+from headgate.engine.batch.reports import SubtaskReport
 from headgate.planner import plan
 
 GRAPH = plan("""

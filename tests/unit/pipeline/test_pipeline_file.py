@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate.cli.app import app
-from headgate.cli.pipeline_file import load_pipeline
+from headgate.cli.local.pipeline_file import load_pipeline
 from headgate.core.errors import UserError
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headgate.cli.app import app
-from headgate.cli.client import service_url
+from headgate.cli.service.client import service_url
 from headgate.config import Config, ServerConfig, load_config
 from headgate.core.errors import ExternalError, UserError
 from tests.unit.server.serving import Running, sql
@@ -102,8 +102,8 @@ def test_refused_sql_is_shown_with_a_caret_and_exit_code_2(
 
 
 def test_events_are_printed_as_json_lines(running: Running, query: Path) -> None:
-    from headgate.cli.client import ServiceClient
-    from headgate.cli.follow import _events
+    from headgate.cli.service.client import ServiceClient
+    from headgate.cli.service.follow import _events
 
     job = command_json(running, "start", str(query))["job"]
     running.wait_for_state(job, "running")

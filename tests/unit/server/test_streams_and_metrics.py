@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx
 
-from headgate.cli.client import ServiceClient, StreamedEvent
-from headgate.controller.notes import CheckpointNote
-from headgate.controller.notices import Noted
+from headgate.cli.service.client import ServiceClient, StreamedEvent
+from headgate.controller.announcements import Noted
+from headgate.controller.rules.notes import CheckpointNote
 from headgate.core.ids import Epoch, Generation, JobId
 from headgate.server.telemetry import BUCKETS_SECONDS, Histogram, Telemetry
 from headgate.state.stores import RequestCounts

@@ -14,8 +14,8 @@ from state_world import (
 
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch
-from headgate.state import layout
-from headgate.state.backend import (
+from headgate.state.protocol import layout
+from headgate.state.recovery.backend import (
     LoadPrepared,
     StateBackend,
 )

@@ -28,10 +28,9 @@ from headgate.core.graph import (
 )
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state import layout
-from headgate.state.backend import LoadPrepared, NoCheckpoint, StateBackend
-from headgate.state.facts import CheckpointFacts
-from headgate.state.protocol import (
+from headgate.state.protocol import layout
+from headgate.state.protocol.checkpoint_facts import CheckpointFacts
+from headgate.state.protocol.writes import (
     AlreadyRecorded,
     Recorded,
     Stale,
@@ -39,6 +38,7 @@ from headgate.state.protocol import (
     write_checkpoint,
     write_committed,
 )
+from headgate.state.recovery.backend import LoadPrepared, NoCheckpoint, StateBackend
 
 T = TypeVar("T")
 

@@ -20,13 +20,13 @@ from state_world import (
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch, Generation
-from headgate.state import layout
-from headgate.state.backend import (
+from headgate.state.protocol import layout
+from headgate.state.protocol.writes import write_committed, write_savepoint
+from headgate.state.recovery.backend import (
     NoCheckpoint,
     StateBackend,
     UnrecoverableEpoch,
 )
-from headgate.state.protocol import write_committed, write_savepoint
 
 # ---- the usual ----
 

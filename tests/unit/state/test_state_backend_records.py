@@ -19,12 +19,12 @@ from state_world import (
 
 from headgate.core.errors import CheckpointInvalid, StorageError
 from headgate.core.ids import Epoch
-from headgate.state import layout
-from headgate.state.backend import (
+from headgate.state.protocol import layout
+from headgate.state.recovery.backend import (
     StateBackend,
     UnrecoverableEpoch,
 )
-from headgate.state.examine import Damaged, Examiner
+from headgate.state.recovery.examine import Damaged, Examiner
 
 # ---- a damaged epoch record ----
 

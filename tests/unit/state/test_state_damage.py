@@ -11,10 +11,10 @@ from state_world import JOB, DictStore, make_cut, make_graph, start
 
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Generation
-from headgate.state.backend import LoadPrepared, StateBackend, UnrecoverableEpoch
-from headgate.state.log import list_checkpoints, read_log
-from headgate.state.protocol import Recorded
-from headgate.state.retention import run_cleanup
+from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol.epoch_log import list_checkpoints, read_log
+from headgate.state.protocol.writes import Recorded
+from headgate.state.recovery.backend import LoadPrepared, StateBackend, UnrecoverableEpoch
 
 
 def build(generations: list[int], commit_last: bool) -> DictStore:

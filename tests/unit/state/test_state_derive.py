@@ -7,8 +7,8 @@ from state_world import JOB, Crash, DictStore, FailingStore, crash, start
 
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch
-from headgate.state import layout
-from headgate.state.derive import (
+from headgate.state.protocol import layout
+from headgate.state.protocol.derive import (
     CheckpointState,
     Committing,
     Invisible,
@@ -18,9 +18,9 @@ from headgate.state.derive import (
     Unclaimed,
     derive_checkpoint_state,
 )
-from headgate.state.log import list_checkpoints, read_epoch_record, read_log
-from headgate.state.protocol import write_checkpoint, write_committed
-from headgate.state.records import EpochRecord, Manifest, read_if_present
+from headgate.state.protocol.epoch_log import list_checkpoints, read_epoch_record, read_log
+from headgate.state.protocol.records import EpochRecord, Manifest, read_if_present
+from headgate.state.protocol.writes import write_checkpoint, write_committed
 
 
 def state_of(store: DictStore, generation: int, epoch: int, attempt: int = 1) -> CheckpointState:

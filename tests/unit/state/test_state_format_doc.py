@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from state_world import JOB
 
-from headgate.state import records
+from headgate.state.protocol import records
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "state-format.md"
 EXAMPLES = dict(re.findall(r"^### (\w+)\n.*?```json\n(.*?)```", DOCUMENT.read_text(), re.S | re.M))

@@ -10,8 +10,8 @@ from state_world import SINK, SOURCE, WINDOW, DictStore, make_graph
 
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
-from headgate.state import layout
-from headgate.state.graphs import read_graph, write_graph
+from headgate.state.protocol import layout
+from headgate.state.protocol.graphs import read_graph, write_graph
 
 
 def with_options(graph: PipelineGraph, operator: str, **options: str) -> PipelineGraph:

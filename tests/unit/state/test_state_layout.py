@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import CheckpointInvalid, UserError
-from headgate.state import layout
+from headgate.state.protocol import layout
 
 NUMBER = st.integers(1, 10**9)
 NAME = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,20}", fullmatch=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headgate.core.checkpoint import HashFilter, RunRef, SubtaskLoad, TableState
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
-from headgate.state.loading import in_order, is_empty, plan_subtasks
-from headgate.state.records import OperatorCheckpointMetadata, SubtaskState
+from headgate.state.protocol.records import OperatorCheckpointMetadata, SubtaskState
+from headgate.state.recovery.loading import in_order, is_empty, plan_subtasks
 
 HASH = st.integers(-(2**31), 2**31 - 1) | st.integers(-20, 20)
 OPERATOR = OperatorId("op")

@@ -21,10 +21,10 @@ from state_world import (
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import Epoch, Generation, Subtask
-from headgate.state import layout
-from headgate.state.backend import StateBackend
-from headgate.state.log import list_checkpoints, list_savepoints, read_log
-from headgate.state.protocol import (
+from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol import layout
+from headgate.state.protocol.epoch_log import list_checkpoints, list_savepoints, read_log
+from headgate.state.protocol.writes import (
     AlreadyRecorded,
     Recorded,
     Stale,
@@ -36,7 +36,7 @@ from headgate.state.protocol import (
     write_committed,
     write_savepoint,
 )
-from headgate.state.retention import run_cleanup
+from headgate.state.recovery.backend import StateBackend
 
 
 def claim(store: DictStore, claimant: str, base: CheckpointRef | None = None) -> Generation:

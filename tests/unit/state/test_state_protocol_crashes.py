@@ -16,9 +16,8 @@ from state_world import (
 
 from headgate.core.errors import StorageError
 from headgate.core.ids import Generation
-from headgate.state import layout
-from headgate.state.backend import LoadPrepared, StateBackend
-from headgate.state.protocol import (
+from headgate.state.protocol import layout
+from headgate.state.protocol.writes import (
     AlreadyRecorded,
     Recorded,
     Stale,
@@ -26,6 +25,7 @@ from headgate.state.protocol import (
     write_checkpoint,
     write_committed,
 )
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 
 # get record, head marker, get previous, 3 metadata, manifest, fence, successor, record, list
 REQUESTS = 11

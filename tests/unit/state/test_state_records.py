@@ -13,9 +13,8 @@ from state_world import JOB, DictStore, start
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch, Generation, JobId
-from headgate.state import layout
-from headgate.state.protocol import write_savepoint
-from headgate.state.records import (
+from headgate.state.protocol import layout
+from headgate.state.protocol.records import (
     CommittedMarker,
     CurrentGeneration,
     EpochRecord,
@@ -30,6 +29,7 @@ from headgate.state.records import (
     read_linked,
     sha256_hex,
 )
+from headgate.state.protocol.writes import write_savepoint
 
 
 def stored() -> dict[type, tuple[str, bytes]]:

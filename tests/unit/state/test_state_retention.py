@@ -8,11 +8,11 @@ from state_world import JOB, SINK, WINDOW, DictStore, Writer, make_graph, start
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import UserError
 from headgate.core.ids import Epoch, Generation
-from headgate.state import layout
-from headgate.state.backend import LoadPrepared, StateBackend
-from headgate.state.log import read_log
-from headgate.state.protocol import delete_savepoint, write_savepoint
-from headgate.state.retention import CleanupReport, FileCache, run_cleanup
+from headgate.state.cleanup.retention import CleanupReport, FileCache, run_cleanup
+from headgate.state.protocol import layout
+from headgate.state.protocol.epoch_log import read_log
+from headgate.state.protocol.writes import delete_savepoint, write_savepoint
+from headgate.state.recovery.backend import LoadPrepared, StateBackend
 
 LATER_MS = 10**12
 

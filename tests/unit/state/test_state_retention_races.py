@@ -11,10 +11,10 @@ from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import UserError
 from headgate.core.ids import Generation
 from headgate.core.ports import ObjectStore
-from headgate.state.backend import LoadPrepared, NoCheckpoint, StateBackend
-from headgate.state.log import list_savepoints, read_log
-from headgate.state.protocol import Stale, write_checkpoint, write_committed, write_savepoint
-from headgate.state.retention import run_cleanup
+from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol.epoch_log import list_savepoints, read_log
+from headgate.state.protocol.writes import Stale, write_checkpoint, write_committed, write_savepoint
+from headgate.state.recovery.backend import LoadPrepared, NoCheckpoint, StateBackend
 
 
 def cleanup(store: ObjectStore, live: int, keep_last: int = 2) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headgate.connectors.base import Sink, Source
 from headgate.core.graph import Operator, PipelineGraph, is_stateful
 from headgate.core.ids import OperatorId
+from headgate.engine.batch.context import BatchContext, BatchRequest, PipelineState
 from headgate.engine.build.deduplicate import build_deduplicate
 from headgate.engine.build.frame import Frame, SourceObserved
 from headgate.engine.build.lookup_join import KeptLookup, build_lookup_join
@@ -24,14 +25,13 @@ from headgate.engine.build.source import build_source
 from headgate.engine.build.updating import build_updating_aggregate
 from headgate.engine.build.updating_join import build_updating_join
 from headgate.engine.build.window import build_window_aggregate
-from headgate.engine.context import BatchContext, BatchRequest, PipelineState
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.accumulators import Accumulator
     from pyspark.sql.types import StructType
 
-    from headgate.engine.reports import Reports
+    from headgate.engine.batch.reports import Reports
 
 
 @dataclass

@@ -8,12 +8,12 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, DeduplicateSpec, Operator
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import exchanged_by, hash_columns
 from headgate.engine.build.sql import named
 from headgate.engine.operators.deduplicate import ARRIVAL, DeduplicateTask
 from headgate.engine.operators.subtask import StatefulSubtask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

@@ -20,8 +20,8 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
 from pyspark.util import PythonEvalType
 
+from headgate.engine.batch.reports import ArrowTask
 from headgate.engine.build.sql import quoted
-from headgate.engine.reports import ArrowTask
 
 # A longer function travels as a broadcast.
 BROADCAST_BYTES = 1 << 20

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, ProcessSpec
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.build.sql import named
 from headgate.engine.operators.deduplicate import ARRIVAL
 from headgate.engine.operators.process import ProcessTask
 from headgate.engine.operators.subtask import StatefulSubtask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

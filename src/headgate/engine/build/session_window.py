@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, Session, WindowAggregateSpec
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.session import COUNT, END, START, SessionTask
 from headgate.engine.operators.subtask import StatefulSubtask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpec
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.changes import exploded, new, old
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, hash_columns
@@ -17,7 +18,6 @@ from headgate.engine.build.sql import named, quoted
 from headgate.engine.build.updating_rows import build_by_rows
 from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.operators.updating import HAS_NEW, HAS_OLD, UpdatingTask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, NamedExpr, Operator, UpdatingJoinSpec
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import exchanged_by, hash_columns
 from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.operators.updating_join import LEFT, RIGHT, SIDE, UpdatingJoinTask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator, UpdatingAggregateSpec
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.changes import exploded, new, old
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.keys import NO_KEY, exchanged_by, hash_columns
@@ -16,7 +17,6 @@ from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.operators.updating import HAS_NEW, HAS_OLD
 from headgate.engine.operators.updating_rows import AFTER, BEFORE, TIMES, WHICH, UpdatingRowsTask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

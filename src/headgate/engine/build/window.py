@@ -20,6 +20,7 @@ from headgate.core.graph import (
     Tumble,
     WindowAggregateSpec,
 )
+from headgate.engine.batch.reports import guarded
 from headgate.engine.build.frame import Frame
 from headgate.engine.build.plans import aggregated, mapped, selected
 from headgate.engine.build.session_window import build_session_aggregate
@@ -27,7 +28,6 @@ from headgate.engine.build.sql import named, quoted
 from headgate.engine.operators.merging import MERGED_IN_ARROW
 from headgate.engine.operators.subtask import StatefulSubtask
 from headgate.engine.operators.window import LATE_COLUMN, WindowTask
-from headgate.engine.reports import guarded
 
 if TYPE_CHECKING:
     from headgate.engine.build.builder import Builder

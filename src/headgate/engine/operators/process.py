@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from headgate.core.checkpoint import WATERMARK_MAX
 from headgate.core.errors import UdfError
 from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.engine.batch.usercode import attribute_of_file, user_code
 from headgate.engine.operators.batches import one_array, only_batch
 from headgate.engine.operators.deduplicate import ARRIVAL
 from headgate.engine.operators.merging import first_rows
 from headgate.engine.operators.subtask import Subtask
-from headgate.engine.usercode import attribute_of_file, user_code
 from headgate.process import Column, ProcessContext, ProcessOperator
 from headgate.state.tables import KeyedTable, TimeTable
 from headgate.state.tables.equality import row_codes

@@ -22,10 +22,10 @@ from headgate.core.checkpoint import StagedFile
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId, Subtask
 from headgate.core.ports import ObjectStore
-from headgate.engine.context import BatchContext
+from headgate.engine.batch.context import BatchContext
+from headgate.engine.batch.reports import BufferFile, Reports, SubtaskReport
 from headgate.engine.operators.conform import conformed
-from headgate.engine.reports import BufferFile, Reports, SubtaskReport
-from headgate.state.layout import staging_folder
+from headgate.state.protocol.layout import staging_folder
 from headgate.state.stores import job_store, open_store
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from pyspark import TaskContext
 
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId
-from headgate.engine.context import BatchContext
-from headgate.engine.reports import Reports, SubtaskReport
+from headgate.engine.batch.context import BatchContext
+from headgate.engine.batch.reports import Reports, SubtaskReport
 from headgate.state.stores import job_store, open_store
 from headgate.state.tables import KeyedTable, MultiTable, TableIo, TimeTable
 from headgate.state.tables.io import WriteStats

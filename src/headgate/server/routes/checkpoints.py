@@ -18,7 +18,7 @@ from headgate.server.schemas import (
     SavepointAnswer,
     SavepointView,
 )
-from headgate.state.log import list_savepoints
+from headgate.state.protocol.epoch_log import list_savepoints
 
 router = APIRouter(prefix="/api/v1/jobs/{job}", tags=["checkpoints"])
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from headgate.components import compile_job
-from headgate.controller.history import HistoryEntry
+from headgate.controller.store.history import HistoryEntry
 from headgate.core.ids import Generation, JobId
 from headgate.server.history import errors_of, recoveries_of
 from headgate.server.logs import read_log_page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from headgate.controller.pipeline_store import StoredPipeline
+from headgate.controller.store.pipelines import StoredPipeline
 from headgate.server.problems import problems
 from headgate.server.routes.common import PipelinePath, ServiceDep
 from headgate.server.schemas import (

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from headgate.core.errors import UserError
 from headgate.core.ids import JobId
 from headgate.core.ports import ObjectStore
-from headgate.state.layout import check_name
+from headgate.state.protocol.layout import check_name
 from headgate.state.stores.adapter import ObstoreAdapter
 from headgate.state.stores.local import LocalStore
 from headgate.state.stores.memory import MemoryStore

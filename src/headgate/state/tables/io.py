@@ -24,7 +24,7 @@ from headgate.core.errors import CheckpointInvalid, ObjectNotFound, StorageError
 from headgate.core.ids import Epoch
 from headgate.core.model import model
 from headgate.core.ports import ObjectStore
-from headgate.state import layout
+from headgate.state.protocol import layout
 from headgate.state.tables import mapped
 from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.rows import hash_range, time_range

@@ -1,0 +1,77 @@
+"""`headgate plan`: what a SQL text would run, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headgate.cli.local.pipeline_file import read_pipeline
+from headgate.core.errors import SqlError
+from headgate.core.graph import PipelineGraph
+from headgate.core.model import to_json
+from headgate.planner import plan as plan_sql
+from headgate.planner.errors import render_error
+
+
+def planned_or_exit(sql: str, udf_source: str | None) -> PipelineGraph:
+    """Plan; where the SQL is refused, show it with a caret and exit with 2."""
+    try:
+        return plan_sql(sql, udf_source=udf_source)
+    except SqlError as error:
+        Console(stderr=True).print(
+            render_error(sql, error), markup=False, highlight=False, soft_wrap=True
+        )
+        raise typer.Exit(2) from error
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="SQL, or Python that defines a `Pipeline`.")],
+    udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(help="Also say whether it could go on from the state that is there."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
+    allow_drop_state: Annotated[
+        list[str] | None,
+        typer.Option(help="Operator whose state may be lost because the query changed."),
+    ] = None,
+) -> None:
+    """Show the graph of a pipeline: operators, keys, state, append-only or updating.
+
+    With --state-dir it is compared with the job's newest checkpoint, as `run` would do it, and
+    nothing is written. Exit codes: 0 could go on, 1 refused because of the state, 2 refused SQL.
+    """
+    from headgate.planner.explain import explain
+
+    given = read_pipeline(file, udfs)
+    graph = planned_or_exit(given.sql, given.udf_source)
+    typer.echo(to_json(graph, indent=2).decode() if as_json else explain(graph))
+    if state_dir is not None:
+        dropped = frozenset(allow_drop_state or ())
+        # Standard output may be a JSON document, which ends here.
+        typer.echo(resumption(graph, state_dir, name or given.name, dropped), err=as_json)
+
+
+def resumption(graph: PipelineGraph, state_dir: str, name: str, allow_drop: frozenset[str]) -> str:
+    """Say from where the pipeline would go on. Raises `UserError` where it would be refused."""
+    from headgate.cli.inspection.opened import open_job
+    from headgate.state.recovery.backend import NoCheckpoint, StateBackend
+
+    opened = open_job(state_dir, name)
+    found = StateBackend(opened.store, opened.job).prepare_checkpoint_load(
+        # Any will do: state can be divided among any number of subtasks.
+        parallelism=1,
+        graph=graph,
+        allow_drop_state=allow_drop,
+    )
+    if isinstance(found, NoCheckpoint):
+        return f"{opened.job} has no checkpoint: it would start from the beginning"
+    known = set(found.plan.globals)
+    fresh = [o.id for o in graph.checkpointed() if o.id not in known]
+    start = f"; these start empty: {', '.join(fresh)}" if fresh else ""
+    return f"{opened.job} would resume from epoch {found.newest.epoch}{start}"

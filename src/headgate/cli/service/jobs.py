@@ -1,0 +1,187 @@
+"""`headgate jobs`: the jobs of a service, one of them, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from headgate.cli.render import (
+    format_age,
+    format_bytes,
+    format_duration,
+    format_moment,
+    format_watermark,
+    print_json,
+    print_table,
+    standard_console,
+)
+from headgate.cli.service.client import AsJson, Token, Url, connect
+
+jobs = typer.Typer(
+    name="jobs",
+    help="List the service's jobs; show one, its history, errors and recoveries; delete it.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+
+Job = Annotated[str, typer.Argument(help="The job's id.")]
+_COLUMNS = ("job", "state", "for", "epoch", "generation", "rows in", "lag", "doing")
+_FIGURES = ("epoch", "generation", "rows in", "lag")
+
+
+@jobs.callback()
+def list_jobs(
+    context: typer.Context,
+    pipeline: Annotated[str | None, typer.Option(help="Only the jobs of this pipeline.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the service's jobs."""
+    if context.invoked_subcommand is not None:
+        return
+    found = connect(url, token).get("/jobs", pipeline=pipeline, state=state)
+    if as_json:
+        print_json(found)
+    else:
+        print_table(standard_console(), _COLUMNS, [_row(job) for job in found], right=_FIGURES)
+
+
+def _row(job: dict[str, Any]) -> tuple[object, ...]:
+    progress = job["progress"] or {}
+    lag = progress.get("lag_rows")
+    alarms = "; ".join(f"ALARM: {alarm['message']}" for alarm in job["alarms"])
+    return (
+        job["job"],
+        job["state"],
+        format_age(time.time_ns() // 1_000_000 - job["since_ms"]),
+        job["committed_epoch"],
+        job["generation"],
+        f"{progress.get('rows_in', 0):,}",
+        "-" if lag is None else f"{lag:,}",
+        alarms or job["doing"],
+    )
+
+
+@jobs.command()
+def show(job: Job, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show one job."""
+    found = connect(url, token).get(f"/jobs/{job}")
+    if as_json:
+        print_json(found)
+        return
+    print_job(standard_console(), found)
+
+
+def print_job(console: Console, job: dict[str, Any]) -> None:
+    """Print a job for a person."""
+    progress = job["progress"] or {}
+    lines = [
+        ("job", f"{job['job']}  (pipeline {job['pipeline']})"),
+        ("state", f"{job['state']}{': ' + job['doing'] if job['doing'] else ''}"),
+        ("since", format_moment(job["since_ms"])),
+        ("generation", f"{job['generation']}, parallelism {job['parallelism']}"),
+        ("epoch", f"{job['committed_epoch']} committed, {job['last_epoch']} recorded"),
+        ("restarts", f"{job['restarts_used']} used, {job['recoveries']} recoveries"),
+        ("rows", f"{progress.get('rows_in', 0):,} in, {progress.get('rows_out', 0):,} out"),
+        ("watermark", format_watermark(progress.get("watermark"))),
+        *(("ALARM", alarm["message"]) for alarm in job["alarms"]),
+    ]
+    if job["error"]:
+        lines.append(("error", f"{job['error']['message']} (code {job['error']['code']})"))
+    print_table(console, ("", ""), lines)
+
+
+@jobs.command()
+def history(
+    job: Job,
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 200,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every change of state with its reason, and what happened in between."""
+    found = connect(url, token).get(f"/jobs/{job}/history", limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(format_moment(e["at_ms"]), e["kind"], _entry_text(e)) for e in found]
+    print_table(standard_console(), ("time", "what", ""), rows)
+
+
+def _entry_text(entry: dict[str, Any]) -> str:
+    match entry["kind"]:
+        case "transition":
+            t = entry["transition"]
+            return (
+                f"{t['before']} ({format_duration(t['duration_ms'])}) -> {t['after']}:"
+                f" {t['reason']}"
+            )
+        case "phase":
+            p = entry["phase"]
+            return f"recovery {p['recovery']}, {p['phase']}: {format_duration(p['duration_ms'])}"
+        case "cleanup":
+            c = entry["cleanup"]
+            freed = format_bytes(c["bytes_deleted"])
+            return c["failure"] or f"{c['objects_deleted']} objects, {freed} deleted"
+        case kind:
+            detail = entry[kind] or {}
+            shown = {k: v for k, v in detail.items() if v is not None}
+            return ", ".join(f"{k} {v}" for k, v in shown.items())
+
+
+@jobs.command()
+def errors(job: Job, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show what went wrong, newest first."""
+    found = connect(url, token).get(f"/jobs/{job}/errors")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            format_moment(e["at_ms"]),
+            e["generation"],
+            f"{e['error']['domain']}/{e['error']['code']}",
+            e["error"]["message"],
+        )
+        for e in found
+    ]
+    print_table(standard_console(), ("time", "generation", "kind", "message"), rows)
+
+
+@jobs.command()
+def recoveries(job: Job, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show the recoveries with the times of their phases."""
+    found = connect(url, token).get(f"/jobs/{job}/recoveries")
+    if as_json:
+        print_json(found)
+        return
+    names = ("identify", "prepare", "restart_workers", "restore", "resume")
+    rows = []
+    for recovery in found:
+        times = {p["phase"]: format_duration(p["duration_ms"]) for p in recovery["phases"]}
+        rows.append(
+            (
+                recovery["number"],
+                format_moment(recovery["started_ms"]),
+                *(times.get(name, "-") for name in names),
+                format_duration(recovery["duration_ms"]),
+                recovery["reason"],
+            )
+        )
+    head = ("number", "time", *(name.replace("_", " ") for name in names), "total", "reason")
+    print_table(standard_console(), head, rows)
+
+
+@jobs.command()
+def delete(job: Job, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Forget a job that has ended. Its checkpoints stay in the state store."""
+    connect(url, token).delete(f"/jobs/{job}")
+    if as_json:
+        print_json({"deleted": job})
+    else:
+        typer.echo(f"job {job} is deleted; its checkpoints are still there")

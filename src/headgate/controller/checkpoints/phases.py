@@ -1,0 +1,192 @@
+"""A checkpoint in flight, as data: the phases it goes through and what each waits for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headgate.controller.rules.job_facts import Lineage, OperatorNeed
+from headgate.controller.rules.notes import CheckpointNote, SubtaskNote
+from headgate.core.checkpoint import EpochCut, SinkCommit, StagedFile, SubtaskAck
+from headgate.core.ids import Epoch, Generation, OperatorId
+from headgate.core.model import JsonValue, model
+
+
+@model
+class Flight:
+    """What identifies one attempt at one checkpoint. Durations count from its start."""
+
+    epoch: Epoch
+    attempt: int
+    started_ms: int
+    # No input is read after it.
+    final: bool = False
+    # The names it is to be saved under.
+    savepoints: tuple[str, ...] = ()
+    acked_ms: int = 0
+    recorded_ms: int = 0
+
+
+@model
+class Idle:
+    kind: Literal["idle"] = "idle"
+
+
+@model
+class Collecting:
+    """The barrier was sent. `acks` is a set keyed by (operator, subtask) of this one attempt."""
+
+    kind: Literal["collecting"] = "collecting"
+    flight: Flight
+    acks: tuple[SubtaskAck, ...] = ()
+    cut: EpochCut | None = None
+
+
+@model
+class Recording:
+    """Everything is durable; metadata, manifest and epoch record are being written."""
+
+    kind: Literal["recording"] = "recording"
+    flight: Flight
+    acks: tuple[SubtaskAck, ...]
+    cut: EpochCut
+    retry_at_ms: int | None = None
+
+
+@model
+class Committing:
+    """The epoch record exists; the sinks in `waiting` have not confirmed their publish."""
+
+    kind: Literal["committing"] = "committing"
+    flight: Flight
+    sinks: tuple[SinkCommit, ...]
+    waiting: tuple[OperatorId, ...]
+    said_ms: int
+    summary: CheckpointNote
+
+
+@model
+class Marking:
+    """Everything is published; the committed marker is being written."""
+
+    kind: Literal["marking"] = "marking"
+    flight: Flight
+    summary: CheckpointNote
+    retry_at_ms: int | None = None
+
+
+@model
+class Saving:
+    """Committed; the savepoints that were asked for are being named."""
+
+    kind: Literal["saving"] = "saving"
+    flight: Flight
+    generation: Generation
+    names: tuple[str, ...]
+    retry_at_ms: int | None = None
+
+
+Phase = Annotated[
+    Idle | Collecting | Recording | Committing | Marking | Saving, Field(discriminator="kind")
+]
+
+
+@model
+class Coordinator:
+    """The coordinator of one generation."""
+
+    lineage: Lineage
+    last_started_ms: int
+    last_cleanup_ms: int
+    checkpoints_since_cleanup: int
+    phase: Phase = Idle()
+    aborts_in_row: int = 0
+    # What people asked for and no checkpoint has taken up yet.
+    asked: bool = False
+    savepoints: tuple[str, ...] = ()
+    # The last epoch had no rows.
+    was_idle: bool = False
+    final_wanted: bool = False
+    final_done: bool = False
+    # What a checkpoint costs, smoothed; None = not measured yet.
+    cost_ms: float | None = None
+
+
+def missing_acks(
+    phase: Collecting, needs: tuple[OperatorNeed, ...], parallelism: int
+) -> list[tuple[OperatorId, int]]:
+    """Return the (operator, subtask) pairs that have not acknowledged, in graph order."""
+    have = {(ack.operator, int(ack.subtask)) for ack in phase.acks}
+    return [
+        (need.operator, subtask)
+        for need in needs
+        for subtask in range(need.subtasks(parallelism))
+        if (need.operator, subtask) not in have
+    ]
+
+
+def complete_operators(
+    phase: Collecting, needs: tuple[OperatorNeed, ...], parallelism: int
+) -> tuple[OperatorId, ...]:
+    """Return the operators whose every subtask has acknowledged."""
+    waiting = {operator for operator, _ in missing_acks(phase, needs, parallelism)}
+    return tuple(need.operator for need in needs if need.operator not in waiting)
+
+
+def is_complete(phase: Collecting, needs: tuple[OperatorNeed, ...], parallelism: int) -> bool:
+    """Whether every operator is complete."""
+    return not missing_acks(phase, needs, parallelism)
+
+
+def sink_commits(phase: Recording, needs: tuple[OperatorNeed, ...]) -> tuple[SinkCommit, ...]:
+    """Return what every sink must publish of this epoch, from the acknowledgements alone."""
+    commits = []
+    for need in needs:
+        if need.role != "sink":
+            continue
+        staged: list[StagedFile] = []
+        commit: JsonValue = None
+        own = (ack for ack in phase.acks if ack.operator == need.operator)
+        for ack in sorted(own, key=lambda ack: int(ack.subtask)):
+            staged.extend(ack.staged)
+            commit = ack.globals.get("commit", commit)
+        commits.append(
+            SinkCommit(
+                operator=need.operator,
+                epoch=phase.flight.epoch,
+                staged=tuple(staged),
+                commit=commit,
+            )
+        )
+    return tuple(commits)
+
+
+def summarize(phase: Recording, generation: Generation) -> CheckpointNote:
+    """Return the checkpoint as history keeps it; `committed_ms` is filled in at its end."""
+    subtasks = tuple(
+        SubtaskNote(
+            operator=ack.operator,
+            subtask=ack.subtask,
+            alignment_ms=ack.timings.alignment_ms,
+            snapshot_ms=ack.timings.snapshot_ms,
+            upload_ms=ack.timings.upload_ms,
+            new_objects=ack.new_objects,
+            new_bytes=ack.new_bytes,
+        )
+        for ack in phase.acks
+    )
+    return CheckpointNote(
+        generation=generation,
+        epoch=phase.flight.epoch,
+        attempt=phase.flight.attempt,
+        started_ms=phase.flight.started_ms,
+        acked_ms=phase.flight.acked_ms,
+        recorded_ms=phase.flight.recorded_ms,
+        committed_ms=0,
+        new_objects=sum(ack.new_objects for ack in phase.acks),
+        new_bytes=sum(ack.new_bytes for ack in phase.acks),
+        rows_staged=sum(file.rows for ack in phase.acks for file in ack.staged),
+        final=phase.flight.final,
+        subtasks=subtasks,
+    )

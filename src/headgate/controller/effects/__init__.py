@@ -1,0 +1,1 @@
+"""Actions become effects: storage, slots, workers. Read `perform.py` first."""

@@ -1,0 +1,279 @@
+"""The actions that touch the state store, each in the words of the checkpoint protocol."""
+
+from __future__ import annotations
+
+from headgate.controller.effects.claimant import for_turn, may_claim_back
+from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.timed_deletes import TimedDeletes, TimeSpent
+from headgate.controller.rules.actions import (
+    ClaimGeneration,
+    MarkCommitted,
+    PrepareLoad,
+    RecordCheckpoint,
+    RunCleanup,
+    WriteSavepoint,
+)
+from headgate.controller.rules.events import (
+    AttemptTaken,
+    CheckpointRecorded,
+    CheckpointSuperseded,
+    CleanupDone,
+    GenerationClaimed,
+    LoadPrepared,
+    MarkerWritten,
+    SavepointWritten,
+    SkippedCheckpoint,
+)
+from headgate.controller.rules.job_facts import NO_GENERATION, Lineage
+from headgate.core.checkpoint import CheckpointRef, LoadingPlan
+from headgate.core.errors import (
+    CheckpointInvalid,
+    InternalError,
+    ObjectExists,
+    RetryHint,
+    UserError,
+)
+from headgate.core.failpoints import failpoint
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import NO_EPOCH, Generation
+from headgate.core.ports import ObjectStore
+from headgate.state.cleanup import retention
+from headgate.state.protocol import layout, writes
+from headgate.state.protocol.checkpoint_facts import CheckpointFacts
+from headgate.state.protocol.epoch_log import read_epoch_record, read_log
+from headgate.state.protocol.graphs import write_graph
+from headgate.state.protocol.records import GenerationRecord, read
+from headgate.state.recovery import backend
+
+
+class Superseded(InternalError):
+    """Another controller drives the job: this one lets go of it."""
+
+    retry = RetryHint.NO_RETRY
+    code = "superseded"
+
+
+def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
+    """Phases 1 and 2 of a recovery."""
+    store, graph = ports.open_store(), ports.graph()
+    if _is_ignored(_newest(store, ports), action):
+        fresh = _prepare_from_scratch(action, ports, store, graph)
+        # A record that was on its way may have come since that look. It counts, so to start from
+        # nothing after it would repeat its output.
+        if _is_ignored(fresh.lineage.previous, action):
+            return fresh
+    state = backend.StateBackend(store, ports.job)
+    began_ms = ports.clock.now_ms()
+    state.identify_checkpoint()
+    identified_ms = ports.clock.now_ms()
+    found = _load(action, ports, state, graph)
+    if isinstance(found, backend.NoCheckpoint):
+        plan = LoadingPlan(
+            job=ports.job,
+            parallelism=action.parallelism,
+            pending_commits=found.pending_commits,
+        )
+        lineage = Lineage(previous=found.newest)
+    else:
+        plan = found.plan
+        lineage = Lineage(
+            parent=found.checkpoint,
+            replayed=tuple(replay.epoch for replay in plan.replays),
+            previous=found.newest,
+        )
+    return LoadPrepared(
+        turn=action.turn,
+        plan=plan,
+        lineage=lineage,
+        fingerprint=graph.fingerprint(),
+        skipped=_skipped(found),
+        identify_ms=float(identified_ms - began_ms),
+        prepare_ms=float(ports.clock.now_ms() - identified_ms),
+    )
+
+
+def _load(
+    action: PrepareLoad, ports: JobPorts, state: backend.StateBackend, graph: PipelineGraph
+) -> backend.LoadPrepared | backend.NoCheckpoint:
+    return state.prepare_checkpoint_load(
+        parallelism=action.parallelism,
+        graph=graph,
+        allow_drop_state=frozenset(ports.spec().allow_drop_state),
+        allow_skip_published=ports.spec().allow_skip_published,
+        verify_checksums=action.verify_checksums,
+    )
+
+
+def _prepare_from_scratch(
+    action: PrepareLoad,
+    ports: JobPorts,
+    store: ObjectStore,
+    graph: PipelineGraph,
+) -> LoadPrepared:
+    """Start from nothing, although there are checkpoints.
+
+    Epochs go on after the newest record, because sinks recognise a repeated publish by its epoch;
+    what is recorded and not yet published is published first, where it can still be read.
+    """
+    state = backend.StateBackend(store, ports.job)
+    found = state.prepare_fresh_start(verify_checksums=action.verify_checksums)
+    sinks = {sink.id for sink in graph.sinks()}
+    plan = LoadingPlan(
+        job=ports.job,
+        parallelism=action.parallelism,
+        pending_commits=tuple(c for c in found.pending_commits if c.operator in sinks),
+    )
+    return LoadPrepared(
+        turn=action.turn,
+        plan=plan,
+        lineage=Lineage(previous=found.newest),
+        skipped=_skipped(found),
+        fingerprint=graph.fingerprint(),
+    )
+
+
+def _skipped(
+    found: backend.LoadPrepared | backend.NoCheckpoint,
+) -> tuple[SkippedCheckpoint, ...]:
+    return tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped)
+
+
+def _is_ignored(newest: CheckpointRef | None, action: PrepareLoad) -> bool:
+    """Whether what is there is what a restart was told to ignore."""
+    if newest is None:
+        return False
+    if newest.generation == NO_GENERATION:
+        return NO_EPOCH < newest.epoch <= action.ignore_through
+    return newest.generation < action.ignore_before
+
+
+def _newest(store: ObjectStore, ports: JobPorts) -> CheckpointRef | None:
+    """Return the newest epoch record; generation 0 = it is there but cannot be read."""
+    newest = read_log(store).newest
+    if newest is None:
+        return None
+    try:
+        return read_epoch_record(store, ports.job, newest).ref
+    except CheckpointInvalid:
+        return CheckpointRef(generation=NO_GENERATION, epoch=newest)
+
+
+def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
+    """Write the fence, unless a stranger has taken the job over."""
+    store = ports.open_store()
+    highest, claimant = fence(store, ports)
+    if (
+        action.known > 0
+        and highest > action.known
+        and not may_claim_back(ours=ports.claimant, theirs=claimant)
+    ):
+        raise Superseded(
+            f"another controller ({claimant or 'unknown'}) has taken the job over with"
+            f" generation {highest}; this one lets go of it"
+        )
+    # Before the generation exists, so that no checkpoint of it can lack its graph.
+    write_graph(store, ports.graph())
+    generation = writes.claim_generation(
+        store,
+        ports.job,
+        claimant=for_turn(ports.claimant, action.turn),
+        base=action.base,
+        parallelism=action.parallelism,
+        now_ms=ports.clock.now_ms(),
+    )
+    failpoint("recovery.after_fence")
+    return GenerationClaimed(turn=action.turn, generation=generation)
+
+
+def fence(store: ObjectStore, ports: JobPorts) -> tuple[Generation, str]:
+    """Return the highest generation claimed (0 = none) and who claimed it."""
+    highest = writes.highest_claimed(store, ports.job)
+    if highest is None:
+        return Generation(0), ""
+    try:
+        path = layout.generation_record(highest)
+        return highest, read(store, GenerationRecord, path, job=ports.job).claimant
+    except CheckpointInvalid:
+        return highest, ""
+
+
+def record(
+    action: RecordCheckpoint, ports: JobPorts
+) -> CheckpointRecorded | CheckpointSuperseded | AttemptTaken:
+    """Write metadata, manifest and epoch record."""
+    store, graph = ports.open_store(), ports.graph()
+    facts = CheckpointFacts(
+        job=ports.job,
+        generation=action.generation,
+        epoch=action.epoch,
+        attempt=action.attempt,
+        parallelism=action.parallelism,
+        fingerprint=graph.fingerprint(),
+        kinds={operator.id: operator.spec.kind for operator in graph.checkpointed()},
+        parent=action.lineage.parent,
+        replayed=action.lineage.replayed,
+        previous=action.lineage.previous,
+        cut=action.cut,
+        acks=action.acks,
+        created_ms=action.started_ms,
+    )
+    outcome = writes.write_checkpoint(store, facts)
+    if isinstance(outcome, writes.Recorded | writes.AlreadyRecorded):
+        return CheckpointRecorded(
+            generation=action.generation, epoch=action.epoch, attempt=action.attempt
+        )
+    if outcome.reason == "attempt_taken":
+        return AttemptTaken(
+            generation=action.generation, epoch=action.epoch, attempt=action.attempt
+        )
+    highest, claimant = fence(store, ports)
+    return CheckpointSuperseded(
+        generation=action.generation,
+        epoch=action.epoch,
+        attempt=action.attempt,
+        fence=highest,
+        claimant=claimant,
+    )
+
+
+def mark_committed(action: MarkCommitted, ports: JobPorts) -> MarkerWritten:
+    """Write the committed marker; it speaks for all epochs before it."""
+    store = ports.open_store()
+    ref = CheckpointRef(generation=action.generation, epoch=action.epoch)
+    if action.inherited:
+        ref = read_epoch_record(store, ports.job, action.epoch).ref
+    writes.write_committed(store, ports.job, ref)
+    return MarkerWritten(generation=action.generation, epoch=action.epoch)
+
+
+def write_savepoint(action: WriteSavepoint, ports: JobPorts) -> SavepointWritten:
+    ref = CheckpointRef(generation=action.generation, epoch=action.epoch)
+    try:
+        writes.write_savepoint(
+            ports.open_store(), ports.job, action.name, ref, now_ms=ports.clock.now_ms()
+        )
+    except ObjectExists as error:
+        message = f"there is already a savepoint '{action.name}': choose another name"
+        raise UserError(message, code="savepoint_exists") from error
+    return SavepointWritten(generation=action.generation, epoch=action.epoch, name=action.name)
+
+
+def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
+    """Delete what no retained checkpoint, savepoint or live generation can reach.
+
+    Checkpoints wait for a cleanup, so it must not take long: a cleanup may be interrupted anywhere,
+    and what it leaves is found by the next one.
+    """
+    store = TimedDeletes(ports.open_store(), ports.clock, action.time_ms)
+    try:
+        report = retention.run_cleanup(
+            store,
+            ports.job,
+            keep_last=action.retained_checkpoints,
+            live_generation=action.generation,
+            now_ms=ports.clock.now_ms(),
+            cache=ports.file_cache,
+        )
+    except TimeSpent:
+        return CleanupDone(objects_deleted=store.deleted)
+    return CleanupDone(objects_deleted=report.objects, bytes_deleted=report.bytes)

@@ -1,0 +1,1 @@
+"""Workers as processes of this machine, and the connections to them."""

@@ -1,0 +1,312 @@
+"""Everything that can happen to a job, as data.
+
+A worker's messages (`core/messages.py`) are events as they are. Results of actions carry the
+`turn` they were asked in, or the (generation, epoch, attempt) of the checkpoint they belong to, so
+that a late one can be told from a current one.
+"""
+
+from __future__ import annotations
+
+from headgate.controller.rules.job_facts import Lineage, OperatorNeed, RestartMode, StopMode
+from headgate.controller.rules.limits import Limits
+from headgate.core.checkpoint import LoadingPlan
+from headgate.core.errors import ErrorInfo
+from headgate.core.ids import Epoch, Generation
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+# ---- time, and the controller itself ---------------------------------------------------------
+
+
+@model
+class Tick:
+    """The deadline of the state (`next_deadline`) has passed; nothing else happened."""
+
+
+@model
+class TakenUp:
+    """A controller took the job up: after its creation, or after the death of another one.
+
+    Whatever the last controller had under way (processes, connections, actions) is unknown.
+    """
+
+    claimant: str
+
+
+# ---- people ----------------------------------------------------------------------------------
+
+
+class Command:
+    """Asked for by a person."""
+
+
+@model
+class StopRequested(Command):
+    mode: StopMode
+
+
+@model
+class RestartRequested(Command):
+    mode: RestartMode
+    # How to run it from now on; None = as before.
+    parallelism: int | None = None
+    limits: Limits | None = None
+
+
+@model
+class RescaleRequested(Command):
+    parallelism: int
+
+
+@model
+class CheckpointRequested(Command):
+    pass
+
+
+@model
+class SavepointRequested(Command):
+    name: str
+
+
+# ---- results of actions ----------------------------------------------------------------------
+
+
+class TurnResult:
+    """The result of an action that belongs to one stay in one state."""
+
+    turn: int
+
+
+@model
+class Compiled(TurnResult):
+    turn: int
+    needs: tuple[OperatorNeed, ...]
+    # Of the graph; what was prepared for another one must be prepared again.
+    fingerprint: str = ""
+
+
+@model
+class SkippedCheckpoint:
+    """A checkpoint that was set aside, and why."""
+
+    epoch: Epoch
+    reason: str
+
+
+@model
+class LoadPrepared(TurnResult):
+    """What to start from, and what the first checkpoint then continues."""
+
+    turn: int
+    plan: LoadingPlan
+    lineage: Lineage
+    skipped: tuple[SkippedCheckpoint, ...] = ()
+    # Of the graph that it was prepared for.
+    fingerprint: str = ""
+    identify_ms: float = 0.0
+    prepare_ms: float = 0.0
+
+
+@model
+class SlotsGranted(TurnResult):
+    turn: int
+
+
+@model
+class SlotsRefused(TurnResult):
+    turn: int
+    reason: str
+
+
+@model
+class GenerationClaimed(TurnResult):
+    turn: int
+    generation: Generation
+
+
+@model
+class WorkerStarted(TurnResult):
+    """The process exists; it has not said anything yet."""
+
+    turn: int
+    generation: Generation
+
+
+@model
+class WorkersKilled(TurnResult):
+    turn: int
+
+
+@model
+class ActionFailed(TurnResult):
+    """An action of this turn did not succeed; `doing` says what was tried, for a person."""
+
+    turn: int
+    doing: str
+    error: ErrorInfo
+
+
+class CheckpointResult:
+    """The result of a write of the checkpoint protocol."""
+
+    generation: Generation
+    epoch: Epoch
+
+
+@model
+class CheckpointRecorded(CheckpointResult):
+    """The epoch record exists and names our checkpoint."""
+
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+
+
+@model
+class CheckpointSuperseded(CheckpointResult):
+    """The epoch record is not ours, or the fence is past us: nothing of ours was published.
+
+    `fence` is the highest generation claimed (at most ours = an older one took the epoch),
+    `claimant` who claimed it.
+    """
+
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    fence: Generation
+    claimant: str = ""
+
+
+@model
+class AttemptTaken(CheckpointResult):
+    """Other facts were written under this attempt: only the next attempt can succeed."""
+
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+
+
+@model
+class RecordFailed(CheckpointResult):
+    """The write failed, and whether the record exists is not known: only repeating it tells."""
+
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+    error: ErrorInfo
+
+
+@model
+class MarkerWritten(CheckpointResult):
+    generation: Generation
+    epoch: Epoch
+
+
+@model
+class MarkerFailed(CheckpointResult):
+    generation: Generation
+    epoch: Epoch
+    error: ErrorInfo
+
+
+@model
+class SavepointWritten(CheckpointResult):
+    generation: Generation
+    epoch: Epoch
+    name: str
+
+
+@model
+class SavepointFailed(CheckpointResult):
+    generation: Generation
+    epoch: Epoch
+    name: str
+    error: ErrorInfo
+
+
+class CleanupResult:
+    """The end of a cleanup, in whatever state the job is by then."""
+
+
+@model
+class CleanupDone(CleanupResult):
+    objects_deleted: int = 0
+    bytes_deleted: int = 0
+
+
+@model
+class CleanupFailed(CleanupResult):
+    error: ErrorInfo
+
+
+# ---- the fleet -------------------------------------------------------------------------------
+
+
+@model
+class WorkerExited:
+    """The process of this generation is gone."""
+
+    generation: Generation
+    exit_code: int | None = None
+    log_tail: str = ""
+
+
+@model
+class WorkerDisconnected:
+    """The connection is gone. The process may live, and may come back: the heartbeat decides."""
+
+    generation: Generation
+
+
+WorkerEvent = (
+    Register
+    | Restored
+    | Heartbeat
+    | SubtaskAcked
+    | EpochCutDone
+    | SinkPublished
+    | SourcesFinished
+    | TaskFailed
+    | WorkerStopped
+    | WorkerExited
+    | WorkerDisconnected
+)
+
+Event = (
+    Tick
+    | TakenUp
+    | StopRequested
+    | RestartRequested
+    | RescaleRequested
+    | CheckpointRequested
+    | SavepointRequested
+    | Compiled
+    | LoadPrepared
+    | SlotsGranted
+    | SlotsRefused
+    | GenerationClaimed
+    | WorkerStarted
+    | WorkersKilled
+    | ActionFailed
+    | CheckpointRecorded
+    | CheckpointSuperseded
+    | AttemptTaken
+    | RecordFailed
+    | MarkerWritten
+    | MarkerFailed
+    | SavepointWritten
+    | SavepointFailed
+    | CleanupDone
+    | CleanupFailed
+    | WorkerEvent
+)

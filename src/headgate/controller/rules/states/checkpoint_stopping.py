@@ -1,0 +1,141 @@
+"""A person asked for a stop that loses nothing: final checkpoint, publish, then stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller.rules import failure
+from headgate.controller.rules.events import (
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Event,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    StopRequested,
+    TakenUp,
+    Tick,
+    TurnResult,
+    WorkerDisconnected,
+    WorkerExited,
+)
+from headgate.controller.rules.generation import Live
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.outcome import Step, moved
+from headgate.controller.rules.shutdown import (
+    Drain,
+    DrainStep,
+    advance_drain,
+    drain_with_checkpoint,
+)
+from headgate.controller.rules.states import restarting, stopped, stopping
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.rules.states.failing import Failing
+    from headgate.controller.rules.states.recovering import Recovering
+    from headgate.controller.rules.states.restarting import Restarting
+    from headgate.controller.rules.states.stopped import Stopped
+    from headgate.controller.rules.states.stopping import Stopping
+
+
+@model
+class CheckpointStopping:
+    kind: Literal["checkpoint_stopping"] = "checkpoint_stopping"
+    facts: JobFacts
+    drain: Drain
+
+
+def enter_checkpoint_stopping(facts: JobFacts, live: Live, now_ms: int) -> Step[CheckpointStopping]:
+    # The wish is kept in the facts: a failure on the way leads back here, not into running.
+    facts = replace(moved(facts, now_ms), stop_with_checkpoint=True)
+    begun = drain_with_checkpoint(facts, live, now_ms)
+    return Step(
+        CheckpointStopping(facts=begun.facts, drain=begun.drain),
+        begun.actions,
+        reason="stop with a final checkpoint",
+        notes=begun.notes,
+    )
+
+
+def take_over_drain(facts: JobFacts, drain: Drain, now_ms: int) -> Step[CheckpointStopping]:
+    """Go on with a drain that another state had begun; only its end is a different one."""
+    return Step(
+        CheckpointStopping(
+            facts=replace(facts, stop_with_checkpoint=True, entered_ms=now_ms), drain=drain
+        ),
+        reason="stop with a final checkpoint",
+    )
+
+
+def step_checkpoint_stopping(
+    state: CheckpointStopping, event: Event, now_ms: int
+) -> Step[CheckpointStopping | Stopping | Stopped | Restarting | Recovering | Failing]:
+    facts, drain = state.facts, state.drain
+    match event:
+        case StopRequested(mode="checkpoint"):
+            return Step(state)
+        case StopRequested(mode="graceful") if drain.phase != "checkpoint":
+            return Step(state)
+        case StopRequested(mode=mode):
+            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+        case RestartRequested(mode="safe"):
+            return restarting.take_over_drain(facts, drain, now_ms)
+        case RestartRequested(mode=mode):
+            return restarting.enter_restarting_by_kill(facts, mode, now_ms)
+        case RescaleRequested(parallelism=parallelism):
+            return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
+        case TakenUp() if drain.phase == "checkpoint":
+            return failure.lost_with_controller(facts, now_ms)
+        case TakenUp():
+            return stopping.enter_stopping_by_kill(facts, now_ms, reason="taken up again")
+        case (
+            Tick()
+            | CheckpointRequested()
+            | SavepointRequested()
+            | TurnResult()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            return _after(advance_drain(facts, drain, event, now_ms), now_ms)
+        case _:
+            assert_never(event)
+
+
+def _after(
+    step: DrainStep, now_ms: int
+) -> Step[CheckpointStopping | Stopped | Recovering | Failing]:
+    if step.failure is not None:
+        broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
+        return replace(broken, notes=(*step.notes, *broken.notes))
+    if step.done:
+        return stopped.enter_stopped(
+            step.facts, now_ms, reason="final checkpoint published, worker ended"
+        )
+    return Step(
+        CheckpointStopping(facts=step.facts, drain=step.drain), step.actions, notes=step.notes
+    )

@@ -1,0 +1,80 @@
+"""The job exists; nothing has been tried yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller.rules.events import (
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Event,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    StopRequested,
+    TakenUp,
+    Tick,
+    TurnResult,
+    WorkerDisconnected,
+    WorkerExited,
+)
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.outcome import Step, refusal
+from headgate.controller.rules.states import compiling, stopped
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.rules.states.compiling import Compiling
+    from headgate.controller.rules.states.stopped import Stopped
+
+
+@model
+class Created:
+    kind: Literal["created"] = "created"
+    facts: JobFacts
+
+
+def step_created(state: Created, event: Event, now_ms: int) -> Step[Created | Compiling | Stopped]:
+    match event:
+        case TakenUp():
+            return compiling.enter_compiling(state.facts, None, now_ms, reason="started")
+        case StopRequested():
+            return stopped.enter_stopped(state.facts, now_ms, reason="stopped before it started")
+        case RescaleRequested(parallelism=parallelism):
+            return Step(replace(state, facts=replace(state.facts, parallelism=parallelism)))
+        case CheckpointRequested() | SavepointRequested():
+            return Step(state, notes=refusal(event, state.kind, state.facts))
+        case (
+            Tick()
+            | RestartRequested()
+            | TurnResult()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            return Step(state)
+        case _:
+            assert_never(event)

@@ -1,0 +1,124 @@
+"""Every source has ended: a last checkpoint publishes everything, then the worker is ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller.rules import failure
+from headgate.controller.rules.events import (
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Event,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    StopRequested,
+    TakenUp,
+    Tick,
+    TurnResult,
+    WorkerDisconnected,
+    WorkerExited,
+)
+from headgate.controller.rules.generation import Live
+from headgate.controller.rules.job_facts import JobFacts
+from headgate.controller.rules.outcome import Step, moved
+from headgate.controller.rules.recovery_clock import work_resumed
+from headgate.controller.rules.shutdown import (
+    Drain,
+    DrainStep,
+    advance_drain,
+    drain_kill,
+    drain_with_checkpoint,
+)
+from headgate.controller.rules.states import finished, restarting, stopping
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.rules.states.failing import Failing
+    from headgate.controller.rules.states.finished import Finished
+    from headgate.controller.rules.states.recovering import Recovering
+    from headgate.controller.rules.states.restarting import Restarting
+    from headgate.controller.rules.states.stopping import Stopping
+
+
+@model
+class Finishing:
+    kind: Literal["finishing"] = "finishing"
+    facts: JobFacts
+    drain: Drain
+
+
+def enter_finishing(facts: JobFacts, live: Live, now_ms: int) -> Step[Finishing]:
+    facts, notes = work_resumed(moved(facts, now_ms), now_ms)
+    heard = replace(live, last_heard_ms=now_ms, sources_finished=True)
+    begun = drain_with_checkpoint(facts, heard, now_ms)
+    return Step(
+        Finishing(facts=begun.facts, drain=begun.drain),
+        begun.actions,
+        reason="every source has ended",
+        notes=(*notes, *begun.notes),
+    )
+
+
+def step_finishing(
+    state: Finishing, event: Event, now_ms: int
+) -> Step[Finishing | Finished | Stopping | Restarting | Recovering | Failing]:
+    facts, drain = state.facts, state.drain
+    match event:
+        case StopRequested(mode="immediate" | "force" as mode) if drain.phase == "checkpoint":
+            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+        case RestartRequested(mode="forced" | "ignore_state" as mode):
+            return restarting.enter_restarting_by_kill(facts, mode, now_ms)
+        case TakenUp() if drain.phase == "checkpoint":
+            return failure.lost_with_controller(facts, now_ms)
+        case TakenUp():
+            # The final checkpoint is committed; only what is left of the worker must go.
+            killing = drain_kill(moved(facts, now_ms), now_ms)
+            return Step(Finishing(facts=killing.facts, drain=killing.drain), killing.actions)
+        case (
+            Tick()
+            | StopRequested()
+            | RestartRequested()
+            | RescaleRequested()
+            | CheckpointRequested()
+            | SavepointRequested()
+            | TurnResult()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            return _after(advance_drain(facts, drain, event, now_ms), now_ms)
+        case _:
+            assert_never(event)
+
+
+def _after(step: DrainStep, now_ms: int) -> Step[Finishing | Finished | Recovering | Failing]:
+    if step.failure is not None:
+        broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
+        return replace(broken, notes=(*step.notes, *broken.notes))
+    if step.done:
+        return finished.enter_finished(step.facts, now_ms)
+    return Step(Finishing(facts=step.facts, drain=step.drain), step.actions, notes=step.notes)

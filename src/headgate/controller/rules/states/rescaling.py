@@ -1,0 +1,138 @@
+"""The parallelism changes: final checkpoint at the old one, then a generation at the new one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from headgate.controller.rules import failure
+from headgate.controller.rules.events import (
+    CheckpointRequested,
+    CheckpointResult,
+    CleanupResult,
+    Event,
+    RescaleRequested,
+    RestartRequested,
+    SavepointRequested,
+    StopRequested,
+    TakenUp,
+    Tick,
+    TurnResult,
+    WorkerDisconnected,
+    WorkerExited,
+)
+from headgate.controller.rules.generation import Live
+from headgate.controller.rules.job_facts import JobFacts, OperatorNeed
+from headgate.controller.rules.outcome import Step, moved
+from headgate.controller.rules.shutdown import (
+    Drain,
+    DrainStep,
+    advance_drain,
+    drain_kill,
+    drain_with_checkpoint,
+)
+from headgate.controller.rules.states import checkpoint_stopping, restarting, scheduling, stopping
+from headgate.core.messages import (
+    EpochCutDone,
+    Heartbeat,
+    Register,
+    Restored,
+    SinkPublished,
+    SourcesFinished,
+    SubtaskAcked,
+    TaskFailed,
+    WorkerStopped,
+)
+from headgate.core.model import model
+
+if TYPE_CHECKING:
+    from headgate.controller.rules.states.checkpoint_stopping import CheckpointStopping
+    from headgate.controller.rules.states.failing import Failing
+    from headgate.controller.rules.states.recovering import Recovering
+    from headgate.controller.rules.states.restarting import Restarting
+    from headgate.controller.rules.states.scheduling import Scheduling
+    from headgate.controller.rules.states.stopping import Stopping
+
+
+@model
+class Rescaling:
+    """`facts.parallelism` is already the new one, so a failure on the way rescales as well."""
+
+    kind: Literal["rescaling"] = "rescaling"
+    facts: JobFacts
+    needs: tuple[OperatorNeed, ...]
+    drain: Drain
+
+
+def enter_rescaling(facts: JobFacts, live: Live, parallelism: int, now_ms: int) -> Step[Rescaling]:
+    facts = replace(moved(facts, now_ms), parallelism=parallelism)
+    begun = drain_with_checkpoint(facts, live, now_ms)
+    return _step(live.needs, begun, reason=f"rescale to {parallelism}")
+
+
+def enter_rescaling_by_kill(
+    facts: JobFacts, needs: tuple[OperatorNeed, ...], parallelism: int, now_ms: int
+) -> Step[Rescaling]:
+    """Rescale a generation that has not begun to read: it has nothing to checkpoint."""
+    facts = replace(moved(facts, now_ms), parallelism=parallelism)
+    return _step(needs, drain_kill(facts, now_ms), reason=f"rescale to {parallelism}")
+
+
+def _step(needs: tuple[OperatorNeed, ...], step: DrainStep, *, reason: str = "") -> Step[Rescaling]:
+    state = Rescaling(facts=step.facts, needs=needs, drain=step.drain)
+    return Step(state, step.actions, reason=reason, notes=step.notes)
+
+
+def step_rescaling(
+    state: Rescaling, event: Event, now_ms: int
+) -> Step[
+    Rescaling | Scheduling | CheckpointStopping | Stopping | Restarting | Recovering | Failing
+]:
+    facts, drain = state.facts, state.drain
+    match event:
+        case StopRequested(mode="checkpoint"):
+            return checkpoint_stopping.take_over_drain(facts, drain, now_ms)
+        case StopRequested(mode=mode):
+            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+        case RestartRequested(mode="forced" | "ignore_state" as mode):
+            return restarting.enter_restarting_by_kill(facts, mode, now_ms)
+        case RescaleRequested(parallelism=parallelism):
+            return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
+        case TakenUp():
+            return failure.lost_with_controller(facts, now_ms)
+        case (
+            Tick()
+            | RestartRequested()
+            | CheckpointRequested()
+            | SavepointRequested()
+            | TurnResult()
+            | CheckpointResult()
+            | CleanupResult()
+            | Register()
+            | Restored()
+            | Heartbeat()
+            | SubtaskAcked()
+            | EpochCutDone()
+            | SinkPublished()
+            | SourcesFinished()
+            | TaskFailed()
+            | WorkerStopped()
+            | WorkerExited()
+            | WorkerDisconnected()
+        ):
+            return _after(state, advance_drain(facts, drain, event, now_ms), now_ms)
+        case _:
+            assert_never(event)
+
+
+def _after(
+    state: Rescaling, step: DrainStep, now_ms: int
+) -> Step[Rescaling | Scheduling | Recovering | Failing]:
+    if step.failure is not None:
+        broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
+        return replace(broken, notes=(*step.notes, *broken.notes))
+    if step.done:
+        facts = replace(step.facts, recovery=None)
+        entered = scheduling.enter_scheduling(facts, state.needs, None, now_ms)
+        return replace(entered, reason="worker of the old parallelism ended")
+    return _step(state.needs, step)

@@ -1,0 +1,1 @@
+"""The database of jobs, pipelines and history: SQLite embedded, Postgres shared."""

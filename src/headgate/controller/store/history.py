@@ -1,0 +1,85 @@
+"""A job's history: every change of state with its reason and duration, and what was noted."""
+
+from __future__ import annotations
+
+from headgate.controller.rules.notes import (
+    AbortNote,
+    CheckpointNote,
+    CleanupNote,
+    Note,
+    PhaseNote,
+    SavepointNote,
+    SkippedNote,
+)
+from headgate.controller.turn import Change
+from headgate.core.errors import ErrorInfo
+from headgate.core.ids import Generation
+from headgate.core.model import model
+
+
+@model
+class Transition:
+    """The job entered another state. `duration_ms` is how long it had been in the one before."""
+
+    before: str
+    after: str
+    reason: str
+    duration_ms: int
+    generation: Generation
+    error: ErrorInfo | None = None
+
+
+@model
+class HistoryEntry:
+    at_ms: int
+    kind: str
+    transition: Transition | None = None
+    phase: PhaseNote | None = None
+    abort: AbortNote | None = None
+    savepoint: SavepointNote | None = None
+    cleanup: CleanupNote | None = None
+    skipped: SkippedNote | None = None
+
+
+def entries_of(change: Change) -> list[HistoryEntry]:
+    """Return what a step adds to the history."""
+    # Checkpoints have a table of their own.
+    entries = [
+        _noted(note, change.at_ms)
+        for note in change.notes
+        if not isinstance(note, CheckpointNote) and not _is_routine(note)
+    ]
+    if change.moved:
+        after = change.after
+        failed = after.kind in ("recovering", "failing", "failed")
+        transition = Transition(
+            before=change.before.kind,
+            after=after.kind,
+            reason=change.reason,
+            duration_ms=change.at_ms - change.before.facts.entered_ms,
+            generation=after.facts.generation,
+            error=after.facts.last_error if failed else None,
+        )
+        entries.append(HistoryEntry(at_ms=change.at_ms, kind="transition", transition=transition))
+    return entries
+
+
+def _is_routine(note: Note) -> bool:
+    """Whether a cleanup did nothing worth telling."""
+    return isinstance(note, CleanupNote) and not note.objects_deleted and note.failure is None
+
+
+def _noted(
+    note: PhaseNote | AbortNote | SavepointNote | CleanupNote | SkippedNote, at_ms: int
+) -> HistoryEntry:
+    match note:
+        case PhaseNote():
+            return HistoryEntry(at_ms=at_ms, kind="phase", phase=note)
+        case AbortNote():
+            return HistoryEntry(at_ms=at_ms, kind="abort", abort=note)
+        case SavepointNote():
+            return HistoryEntry(at_ms=at_ms, kind="savepoint", savepoint=note)
+        case CleanupNote():
+            return HistoryEntry(at_ms=at_ms, kind="cleanup", cleanup=note)
+        case SkippedNote():
+            return HistoryEntry(at_ms=at_ms, kind="skipped", skipped=note)

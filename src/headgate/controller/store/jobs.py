@@ -1,0 +1,352 @@
+"""Where jobs live: one database, SQLite (embedded) or Postgres, by URL.
+
+The database is convenience, not truth: checkpoints are in object storage, and a job whose database
+is lost can be taken up again from there. What it must get right is that two controllers cannot
+both drive a job: a lease with an expiry says who may, its number only grows, and every write names
+it, so that the writes of a controller that lost its lease change nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import IntegrityError
+
+from headgate.controller.rules.notes import CheckpointNote
+from headgate.controller.rules.spec import JobSpec
+from headgate.controller.rules.state import JobState, StoredJobState, stored_form
+from headgate.controller.store.history import HistoryEntry, entries_of
+from headgate.controller.store.pipelines import PipelineStore, put_pipeline
+from headgate.controller.store.tables import (
+    READING,
+    checkpoints,
+    create_tables,
+    history,
+    jobs,
+    leases,
+    open_engine,
+    settings,
+)
+from headgate.controller.turn import Change
+from headgate.core.errors import InternalError, UserError
+from headgate.core.ids import JobId
+from headgate.core.model import from_json, model, to_json
+
+log = logging.getLogger("headgate.controller.store.jobs")
+
+CHECKPOINTS_KEPT = 1_000
+
+
+@model
+class StoredJob:
+    """A job as the database knows it."""
+
+    job: JobId
+    spec: JobSpec
+    state: StoredJobState
+    version: int
+    created_ms: int
+    updated_ms: int
+
+
+@model
+class Lease:
+    """The right to drive a job until `expires_ms`, or until another one takes it after that."""
+
+    job: JobId
+    holder: str
+    number: int
+    expires_ms: int
+
+
+@model
+class LeaseHeld:
+    """Another controller drives the job."""
+
+    holder: str
+    expires_ms: int
+
+
+@model
+class Saved:
+    version: int
+
+
+@model
+class LeaseLost:
+    """Another controller took the job over, or the row changed under us: let go of it."""
+
+
+class JobStore:
+    """Every method is one transaction. Database errors are SQLAlchemy's own exceptions."""
+
+    def __init__(self, url: str) -> None:
+        self._engine: Engine = open_engine(url)
+        create_tables(self._engine)
+        self.pipelines = PipelineStore(self._engine)
+        self.database = self._identity()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with (
+            self._engine.connect().execution_options(**{READING: True}) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def _identity(self) -> str:
+        """Return this database's own name, chosen when it was created."""
+        chosen = f"db_{uuid.uuid4().hex[:12]}"
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(sa.insert(settings).values(key="database", value=chosen))
+        except IntegrityError:
+            # It has one already.
+            pass
+        with self._engine.begin() as connection:
+            query = sa.select(settings.c.value).where(settings.c.key == "database")
+            return str(connection.execute(query).scalar_one())
+
+    # ---- jobs --------------------------------------------------------------------------------
+
+    def create_job(self, job: JobId, spec: JobSpec, state: JobState, now_ms: int) -> StoredJob:
+        """Store a new job; raises `UserError` where the id is taken."""
+        row = {
+            "id": job,
+            "pipeline": spec.name,
+            "state_url": spec.state_url,
+            "spec": to_json(spec).decode(),
+            "state_kind": state.kind,
+            "state": _encode(state),
+            "version": 1,
+            "created_ms": now_ms,
+            "updated_ms": now_ms,
+        }
+        try:
+            with self._engine.begin() as connection:
+                _put_pipeline(connection, spec, now_ms)
+                connection.execute(sa.insert(jobs).values(row))
+                connection.execute(
+                    sa.insert(leases).values(job=job, holder="", number=0, expires_ms=0)
+                )
+        except IntegrityError as error:
+            raise UserError(f"there is already a job {job}", code="job_exists") from error
+        return StoredJob(
+            job=job, spec=spec, state=state, version=1, created_ms=now_ms, updated_ms=now_ms
+        )
+
+    def get_job(self, job: JobId) -> StoredJob | None:
+        with self._reading() as connection:
+            row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).first()
+        return None if row is None else _stored(row)
+
+    def list_jobs(self, *, pipeline: str | None = None) -> list[StoredJob]:
+        """Return the jobs, oldest first."""
+        query = sa.select(jobs).order_by(jobs.c.created_ms, jobs.c.id)
+        if pipeline is not None:
+            query = query.where(jobs.c.pipeline == pipeline)
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+        return [stored for stored in map(_stored_if_readable, rows) if stored is not None]
+
+    def find_job(self, *, pipeline: str, state_url: str) -> StoredJob | None:
+        """Return the newest job of this pipeline with this state; None = there is none."""
+        query = (
+            sa.select(jobs)
+            .where(jobs.c.pipeline == pipeline, jobs.c.state_url == state_url)
+            .order_by(jobs.c.created_ms.desc(), jobs.c.id.desc())
+            .limit(1)
+        )
+        with self._reading() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else _stored(row)
+
+    def update_spec(self, job: JobId, spec: JobSpec, now_ms: int) -> None:
+        """Change how a job is run, from its next start on."""
+        with self._engine.begin() as connection:
+            _put_pipeline(connection, spec, now_ms)
+            connection.execute(
+                sa.update(jobs)
+                .where(jobs.c.id == job)
+                .values(spec=to_json(spec).decode(), updated_ms=now_ms)
+            )
+
+    def delete_job(self, job: JobId) -> None:
+        """Forget a job; its checkpoints are not touched."""
+        with self._engine.begin() as connection:
+            for table in (history, checkpoints, leases):
+                connection.execute(sa.delete(table).where(table.c.job == job))
+            connection.execute(sa.delete(jobs).where(jobs.c.id == job))
+
+    def save(self, lease: Lease, version: int, change: Change) -> Saved | LeaseLost:
+        """Store a change of a job's state with its history: all of it, or nothing."""
+        with self._engine.begin() as connection:
+            # The lease is locked first: whoever takes it over waits for this write, and sees it.
+            held = sa.select(leases.c.number).where(leases.c.job == lease.job).with_for_update()
+            if connection.execute(held).scalar() != lease.number:
+                return LeaseLost()
+            updated = connection.execute(
+                sa.update(jobs)
+                .where(jobs.c.id == lease.job, jobs.c.version == version)
+                .values(
+                    state_kind=change.after.kind,
+                    state=_encode(change.stored),
+                    version=version + 1,
+                    updated_ms=change.at_ms,
+                )
+            )
+            if updated.rowcount != 1:
+                return LeaseLost()
+            for entry in entries_of(change):
+                connection.execute(
+                    sa.insert(history).values(
+                        job=lease.job,
+                        at_ms=entry.at_ms,
+                        kind=entry.kind,
+                        entry=to_json(entry).decode(),
+                    )
+                )
+            for note in change.notes:
+                if isinstance(note, CheckpointNote):
+                    _put_checkpoint(connection, lease.job, note)
+        return Saved(version=version + 1)
+
+    # ---- leases ------------------------------------------------------------------------------
+
+    def acquire_lease(
+        self,
+        job: JobId,
+        holder: str,
+        *,
+        now_ms: int,
+        ttl_ms: int,
+        is_dead: Callable[[str], bool] = lambda holder: False,
+    ) -> Lease | LeaseHeld:
+        """Take the job: where nobody holds it, the lease has run out, or its holder is dead."""
+        with self._engine.begin() as connection:
+            row = connection.execute(sa.select(leases).where(leases.c.job == job)).first()
+            if row is None:
+                raise UserError(f"there is no job {job}", code="no_such_job")
+            held = LeaseHeld(holder=row.holder, expires_ms=row.expires_ms)
+            free = row.expires_ms <= now_ms or row.holder in ("", holder) or is_dead(row.holder)
+            if not free:
+                return held
+            taken = connection.execute(
+                sa.update(leases)
+                .where(leases.c.job == job, leases.c.number == row.number)
+                .values(holder=holder, number=row.number + 1, expires_ms=now_ms + ttl_ms)
+            )
+            if taken.rowcount != 1:
+                return held
+            return Lease(job=job, holder=holder, number=row.number + 1, expires_ms=now_ms + ttl_ms)
+
+    def renew_lease(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease | LeaseLost:
+        with self._engine.begin() as connection:
+            renewed = connection.execute(
+                sa.update(leases)
+                .where(leases.c.job == lease.job, leases.c.number == lease.number)
+                .values(expires_ms=now_ms + ttl_ms)
+            )
+        if renewed.rowcount != 1:
+            return LeaseLost()
+        return Lease(
+            job=lease.job, holder=lease.holder, number=lease.number, expires_ms=now_ms + ttl_ms
+        )
+
+    def release_lease(self, lease: Lease) -> None:
+        """Let another controller take the job at once."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(leases)
+                .where(leases.c.job == lease.job, leases.c.number == lease.number)
+                .values(holder="", expires_ms=0)
+            )
+
+    # ---- history -----------------------------------------------------------------------------
+
+    def read_history(self, job: JobId, *, limit: int = 1_000) -> list[HistoryEntry]:
+        """Return the newest entries, oldest first."""
+        query = (
+            sa.select(history.c.entry)
+            .where(history.c.job == job)
+            .order_by(history.c.id.desc())
+            .limit(limit)
+        )
+        with self._reading() as connection:
+            rows = connection.execute(query).scalars().all()
+        return [from_json(HistoryEntry, row) for row in reversed(rows)]
+
+    def read_checkpoints(self, job: JobId, *, limit: int = 100) -> list[CheckpointNote]:
+        """Return the newest committed checkpoints, newest first."""
+        query = (
+            sa.select(checkpoints.c.note)
+            .where(checkpoints.c.job == job)
+            .order_by(checkpoints.c.epoch.desc())
+            .limit(limit)
+        )
+        with self._reading() as connection:
+            rows = connection.execute(query).scalars().all()
+        return [from_json(CheckpointNote, row) for row in rows]
+
+
+def _encode(state: JobState) -> str:
+    return to_json(stored_form(state), StoredJobState).decode()
+
+
+def _stored(row: sa.Row[tuple[object, ...]]) -> StoredJob:
+    fields = row._mapping
+    try:
+        return StoredJob(
+            job=JobId(str(fields["id"])),
+            spec=from_json(JobSpec, str(fields["spec"])),
+            state=from_json(StoredJobState, str(fields["state"])),
+            version=fields["version"],
+            created_ms=fields["created_ms"],
+            updated_ms=fields["updated_ms"],
+        )
+    except ValidationError as error:
+        raise InternalError(
+            f"job {fields['id']} cannot be read: it was stored by another version of Headgate, or"
+            " the database is damaged. Its checkpoints are not affected.",
+            code="job_unreadable",
+            detail=str(error),
+        ) from error
+
+
+def _stored_if_readable(row: sa.Row[tuple[object, ...]]) -> StoredJob | None:
+    """One job that this version cannot read must not keep the others from being driven."""
+    try:
+        return _stored(row)
+    except InternalError as error:
+        log.error("%s", error.message)
+        return None
+
+
+def _put_pipeline(connection: Connection, spec: JobSpec, now_ms: int) -> None:
+    # A job that was given as a graph has no text to remember.
+    if spec.sql is not None:
+        put_pipeline(connection, spec.name, spec.sql, spec.udf_source, now_ms)
+
+
+def _put_checkpoint(connection: Connection, job: JobId, note: CheckpointNote) -> None:
+    # Several generations may have noted one epoch; the last one is the one that counts.
+    connection.execute(
+        sa.delete(checkpoints).where(checkpoints.c.job == job, checkpoints.c.epoch == note.epoch)
+    )
+    connection.execute(
+        sa.insert(checkpoints).values(job=job, epoch=note.epoch, note=to_json(note).decode())
+    )
+    # Object storage knows what is retained; this is a memory for people, and bounded.
+    oldest = note.epoch - CHECKPOINTS_KEPT
+    connection.execute(
+        sa.delete(checkpoints).where(checkpoints.c.job == job, checkpoints.c.epoch <= oldest)
+    )

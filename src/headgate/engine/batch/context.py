@@ -1,0 +1,66 @@
+"""What a micro-batch is given: plain values, pickled into the tasks.
+
+A micro-batch is a pure function (state version, source ranges, watermark) -> (new state version,
+staged output). Everything on the left side is here; files named here are never changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headgate.core.checkpoint import BatchCut
+from headgate.core.ids import Epoch, Generation, JobId, OperatorId
+from headgate.engine.batch.reports import BufferFile
+from headgate.state.tables.version import TableVersion
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """The part that every task sees."""
+
+    job: JobId
+    generation: Generation
+    epoch: Epoch
+    # Counts the micro-batches of the generation: names of scratch files depend on it.
+    batch: int
+    parallelism: int
+    # Windows whose end is at or below `watermark` are emitted by this micro-batch; those at or
+    # below `emitted_watermark` were emitted by earlier ones, so rows for them are late. The rows
+    # of the micro-batch itself may lie before its `watermark`, where their source knew them: so
+    # what they meet in state is expired by `emitted_watermark`.
+    watermark: int
+    emitted_watermark: int
+    # The last micro-batch of its epoch: runs and staged output become durable.
+    barrier: bool
+    # A replay of an epoch whose output is already published: compute, but stage nothing.
+    suppress_output: bool
+    state_url: str
+    scratch_dir: str
+    cache_dir: str
+    cache_bytes_max: int
+    verify_checksums: bool
+
+
+@dataclass(frozen=True)
+class PipelineState:
+    """All state versions of the job, as the driver carries them from batch to batch."""
+
+    tables: dict[tuple[OperatorId, int], tuple[TableVersion, ...]] = field(default_factory=dict)
+    timers: dict[tuple[OperatorId, int], int] = field(default_factory=dict)
+    # Sink -> output buffered since the last barrier.
+    buffers: dict[OperatorId, tuple[BufferFile, ...]] = field(default_factory=dict)
+
+    def versions(self, operator: OperatorId) -> dict[int, tuple[TableVersion, ...]]:
+        return {s: v for (o, s), v in self.tables.items() if o == operator}
+
+    def next_timer(self) -> int | None:
+        """Return the earliest time at which some subtask has something to emit."""
+        return min(self.timers.values(), default=None)
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """One micro-batch to run."""
+
+    context: BatchContext
+    cut: BatchCut

@@ -1,0 +1,219 @@
+"""One micro-batch: one Spark action, from a request and a state to a result and a new state."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headgate.connectors.base import Sink, Source
+from headgate.connectors.failures import source_error
+from headgate.connectors.registry import connector
+from headgate.core.checkpoint import StagedFile
+from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, InternalError, RetryHint
+from headgate.core.graph import LookupJoinSpec, PipelineGraph, SourceSpec, is_stateful
+from headgate.core.ids import OperatorId
+from headgate.core.model import JsonValue
+from headgate.engine.batch.context import BatchRequest, PipelineState
+from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam, task_error_in
+from headgate.engine.batch.udfs import register_udfs
+from headgate.engine.build import Builder
+from headgate.engine.build.frame import SourceObserved
+from headgate.engine.build.lookup_join import KeptLookup
+from headgate.engine.build.schema import is_fixed_width
+from headgate.engine.build.source import known_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+ARROW_BYTES_MAX = 64 * 1024 * 1024
+ARROW_BYTES_UNCOUNTED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What one micro-batch did; `state` is the version the next one starts from."""
+
+    state: PipelineState
+    reports: Reports
+    observed: dict[OperatorId, SourceObserved]
+    staged: dict[OperatorId, tuple[StagedFile, ...]]
+    timings: dict[str, float]
+
+
+class BatchFailed(HeadgateError):
+    """A micro-batch that Spark could not finish, with the cause as data."""
+
+    def __init__(self, info: ErrorInfo) -> None:
+        super().__init__(info.message, code=info.code, operator=info.operator, detail=info.detail)
+        self.domain = info.domain
+        self.retry = info.retry
+
+
+@dataclass
+class Engine:
+    """Runs micro-batches of one graph on one session."""
+
+    spark: SparkSession
+    graph: PipelineGraph
+    sources: dict[OperatorId, Source]
+    sinks: dict[OperatorId, Sink]
+    _schemas: dict[str, tuple[StructType, pa.Schema]] = field(default_factory=dict)
+    _columns: dict[str, list[str]] = field(default_factory=dict)
+    _light_rows: bool | None = None
+
+    def __post_init__(self) -> None:
+        register_udfs(self.spark, self.graph)
+        self._lookups = {
+            o.id: KeptLookup(o.spec, connector(o.spec.connector).open_lookup(o.spec))
+            for o in self.graph.operators
+            if isinstance(o.spec, LookupJoinSpec)
+        }
+        self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
+
+    def known(self, source: OperatorId, start: JsonValue, end: JsonValue) -> SourceObserved | None:
+        """Return what is known of the rows between two positions before they are read."""
+        spec = self.graph.operator(source).spec
+        assert isinstance(spec, SourceSpec)
+        return known_rows(self.sources[source], spec, start, end)
+
+    def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
+        """Run the micro-batch. Raises `BatchFailed`; `state` is then still good for another try."""
+        started = time.perf_counter()
+        self._reports.value = {}
+        builder = Builder(
+            spark=self.spark,
+            graph=self.graph,
+            sources=self.sources,
+            sinks=self.sinks,
+            request=request,
+            state=state,
+            reports=self._reports,
+            schemas=self._schemas,
+            columns=self._columns,
+            lookups=self._lookups,
+        )
+        try:
+            plan = builder.build()
+            self._bound_arrow_batches()
+            planned = time.perf_counter()
+            plan.collect()
+        except PySparkException as error:
+            raise BatchFailed(classify(error)) from error
+        finally:
+            builder.release()
+        reports = {
+            key: report
+            for key, report in self._reports.value.items()
+            if report.batch == request.context.batch
+        }
+        check_subtasks(self.graph, reports, request.context.parallelism)
+        observed = dict(builder.known)
+        for source, observation in builder.observations.items():
+            seen = observation.get["seen"]
+            observed[source] = SourceObserved(
+                seen["watermark"], seen["rows"], seen["bad"], seen["bad_sample"]
+            )
+        done = time.perf_counter()
+        return BatchResult(
+            state=_next_state(state, reports),
+            reports=reports,
+            observed=observed,
+            staged=_staged(reports),
+            timings={"plan_ms": (planned - started) * 1000, "spark_ms": (done - planned) * 1000},
+        )
+
+    def _bound_arrow_batches(self) -> None:
+        """Let Spark weigh the rows that it hands to Python only where they can be heavy.
+
+        It does so after every row, which costs more than writing the row. Where every column is of
+        a fixed width the number of rows is bound enough.
+        """
+        rows = [schema for schema, _ in self._schemas.values()]
+        light = not self.graph.udfs and all(is_fixed_width(schema) for schema in rows)
+        if light != self._light_rows:
+            bytes_max = ARROW_BYTES_UNCOUNTED if light else ARROW_BYTES_MAX
+            self.spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", bytes_max)
+            self._light_rows = light
+
+
+def check_subtasks(graph: PipelineGraph, reports: Reports, parallelism: int) -> None:
+    """Refuse a micro-batch whose stateful subtasks were numbered otherwise than their state is.
+
+    Each would have worked on no state, and what it reports would be kept for nobody.
+    """
+    for operator, subtask in reports:
+        if subtask >= parallelism and is_stateful(graph.operator(operator).spec):
+            raise InternalError(
+                f"operator {operator} ran as subtask {subtask} of {parallelism}: its state cannot "
+                "be right. This is a defect of the plan.",
+                operator=operator,
+            )
+
+
+def _next_state(state: PipelineState, reports: Reports) -> PipelineState:
+    tables, timers = dict(state.tables), {}
+    buffers: dict[OperatorId, list[BufferFile]] = {o: list(b) for o, b in state.buffers.items()}
+    for (operator, subtask), report in sorted(reports.items()):
+        if report.tables:
+            tables[operator, subtask] = report.tables
+        if report.next_timer is not None:
+            timers[operator, subtask] = report.next_timer
+        if report.consumed or report.buffered:
+            left = [b for b in buffers.get(operator, []) if b.path not in report.consumed]
+            buffers[operator] = [*left, *report.buffered]
+    return PipelineState(tables, timers, {o: tuple(b) for o, b in buffers.items() if b})
+
+
+def _staged(reports: Reports) -> dict[OperatorId, tuple[StagedFile, ...]]:
+    staged: dict[OperatorId, list[StagedFile]] = {}
+    for (operator, _), report in sorted(reports.items()):
+        if report.staged:
+            staged.setdefault(operator, []).extend(report.staged)
+    return {operator: tuple(files) for operator, files in staged.items()}
+
+
+def discard_scratch(before: PipelineState, after: PipelineState) -> None:
+    """Delete the scratch files that no later micro-batch can read: the state has moved on."""
+    for path in scratch_paths(before) - scratch_paths(after):
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def scratch_paths(state: PipelineState) -> set[str]:
+    runs = {s.path for versions in state.tables.values() for v in versions for s in v.scratch}
+    return runs | {b.path for buffers in state.buffers.values() for b in buffers}
+
+
+def classify(error: PySparkException) -> ErrorInfo:
+    """Say whose fault a failed micro-batch is.
+
+    A deliberate error of a task carries its own description. Wrong data under the user's own
+    expressions (a cast that fails, a division by zero) is theirs; anything else is tried again.
+    """
+    text = str(error)
+    found = task_error_in(text)
+    if found is not None:
+        return found
+    of_source = source_error(error)
+    if of_source is not None:
+        return of_source.info()
+    condition = error.getCondition() if hasattr(error, "getCondition") else None
+    state = error.getSqlState() if condition else None
+    summary = text.split("\n", 1)[0][:2000]
+    # SQLSTATE classes: 22 data exception, 42 syntax or rule violation, 21 cardinality.
+    if state is not None and state[:2] in ("21", "22", "42"):
+        return ErrorInfo(
+            message=summary,
+            domain=ErrorDomain.USER,
+            retry=RetryHint.NO_RETRY,
+            code=f"spark.{condition}",
+            detail=text[:8000],
+        )
+    return ErrorInfo(message=summary, code=f"spark.{condition or 'failed'}", detail=text[:8000])

@@ -1,0 +1,81 @@
+"""Starts Spark's JVM and connects to it later: in between there is time to import the rest."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+
+from headgate.core.errors import HeadgateError, InternalError, UserError
+from headgate.engine.jvm.java import java_problem
+
+POLL_SECONDS = 0.01
+# As long as a controller waits for a worker by default.
+START_SECONDS_MAX = 600.0
+PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+
+
+class StartingJvm:
+    """A JVM that was told to start. It ends when its standard input does, so with this process."""
+
+    def __init__(self, conf: dict[str, str], folder: str) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self._answer = Path(tempfile.mkdtemp(prefix="jvm-", dir=folder)) / "connection"
+        environment = {
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
+        }
+        settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        self._process = subprocess.Popen(
+            [os.path.join(_find_spark_home(), "bin", "spark-submit"), *settings, "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            env=os.environ | environment,
+        )
+
+    @property
+    def life_line(self) -> int:
+        """The descriptor with whose closing the JVM ends."""
+        assert self._process.stdin is not None
+        return self._process.stdin.fileno()
+
+    def connect(self) -> None:
+        """Wait until it listens, and let PySpark use it instead of starting its own."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._answer.exists():
+            if self._process.poll() is not None:
+                raise _failed_start(self._process.returncode)
+            if time.monotonic() > deadline:
+                raise InternalError(
+                    "the JVM of the Spark driver has not answered within "
+                    f"{START_SECONDS_MAX:.0f} s of its start",
+                    code="jvm_start",
+                )
+            time.sleep(POLL_SECONDS)
+        # Two numbers of four bytes, the port and the length of the secret, then the secret.
+        answer = self._answer.read_bytes()
+        port, _ = struct.unpack(">ii", answer[:8])
+        os.environ |= {PORT: str(port), SECRET: answer[8:].decode()}
+        try:
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        finally:
+            del os.environ[PORT], os.environ[SECRET]
+        gateway.proc = self._process
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _failed_start(code: int) -> HeadgateError:
+    problem = java_problem()
+    if problem is not None:
+        return UserError(problem, code="java")
+    return InternalError(
+        f"the JVM of the Spark driver ended with exit code {code} while it started: "
+        "the worker's log says why",
+        code="jvm_start",
+    )

@@ -1,0 +1,200 @@
+"""The Spark session of a worker."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from headgate.core.messages import RunSettings, SpareSettings
+from headgate.engine.jvm.class_archive import java_options, rehearse
+from headgate.engine.jvm.gateway import StartingJvm
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+# An empty micro-batch must still run its stateful operators (a window may be due), so the
+# optimizer may not remove a plan because its input is empty.
+_EXCLUDED_RULES = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+
+# Micro-batches leave little behind, and nobody waits for a pause of milliseconds: the collector
+# that costs least. The compiler is told to leave alone what is only lukewarm: on few cores it takes
+# them from the work for minutes.
+_COLLECTOR = "-XX:+UseParallelGC"
+_NAMES_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+_COMPILER = (
+    "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=5000 "
+    "-XX:Tier4CompileThreshold=80000"
+)
+
+# The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
+SOCKET_FOLDER_MAX = 60
+
+# Keeps the libraries that Python workers use from starting threads as they are imported.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
+# A process whose connections are closed ends within this time.
+JVM_END_SECONDS = 5.0
+
+
+def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> SparkSession:
+    """Start Spark, or make a session on the JVM that is connected already."""
+    _prepare_environment(settings)
+    builder = SparkSession.builder.master(spark_master(settings, parallelism)).appName(app_name)
+    for key, value in configuration(settings, parallelism=parallelism).items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def start_jvm(wanted: SpareSettings) -> StartingJvm:
+    """Tell the JVM to start before it is known what it will run."""
+    settings = _run_settings(wanted)
+    _prepare_environment(settings)
+    conf = configuration(settings, parallelism=wanted.parallelism)
+    conf["spark.master"] = spark_master(settings, wanted.parallelism)
+    return StartingJvm(conf, wanted.scratch_dir)
+
+
+def session_of(wanted: SpareSettings, jvm: StartingJvm) -> SparkSession:
+    """Wait for the JVM and start Spark in it."""
+    jvm.connect()
+    settings = _run_settings(wanted)
+    return start_session(settings, parallelism=wanted.parallelism, app_name="headgate")
+
+
+def _run_settings(wanted: SpareSettings) -> RunSettings:
+    return RunSettings(
+        state_url="",
+        scratch_dir=wanted.scratch_dir,
+        master=wanted.master,
+        spark_conf=wanted.spark_conf,
+    )
+
+
+def _prepare_environment(settings: RunSettings) -> None:
+    # Spark would otherwise pick any `python3` for its workers.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Loopback is enough for a local session, and a laptop's host name may not resolve.
+    if _is_loopback(settings):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _is_loopback(settings: RunSettings) -> bool:
+    return "127.0.0.1" in settings.master or settings.master.startswith("local")
+
+
+def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
+    """Return the settings the plans rely on; the user's own come last where harmless."""
+    defaults = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.scheduler.mode": "FAIR",
+        # A cut names its files: Spark need not start a job to list them.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # Catalyst would carry every condition of a source through every renaming of its columns:
+        # the ways to say it double with each, and a plan of many columns is never done.
+        "spark.sql.constraintPropagation.enabled": "false",
+        "spark.log.level": "ERROR",
+        # Python workers are forked from a process that has imported everything: no library may
+        # have started a thread there.
+        **{f"spark.executorEnv.{name}": value for name, value in ONE_THREAD.items()},
+        # Over TCP the end of the rows waits 40 ms for the acknowledgement of what came before it.
+        "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
+    }
+    required = {
+        # Subtask of a row = pmod(hash(key), parallelism): exchanges have `parallelism` partitions,
+        # and adaptive execution, which would merge them, stays off.
+        "spark.sql.shuffle.partitions": str(parallelism),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.optimizer.excludedRules": _EXCLUDED_RULES,
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "headgate.engine.jvm.daemon",
+        "spark.sql.ansi.enabled": "true",
+    }
+    if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
+        # Shuffle files go with the generation's scratch, also where Spark is killed.
+        defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
+        if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
+            # So do the sockets of its Python workers.
+            defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
+    if _is_loopback(settings):
+        defaults["spark.driver.host"] = "127.0.0.1"
+    configured = defaults | settings.spark_conf | required
+    configured[JAVA_OPTIONS] = _java_options(configured.get(JAVA_OPTIONS, ""))
+    return configured
+
+
+def _java_options(of_user: str) -> str:
+    """Return the options of the driver's JVM; where the user says otherwise, the user wins."""
+    collector = "" if _NAMES_COLLECTOR.search(of_user) else _COLLECTOR
+    options = (collector, _COMPILER, java_options(), of_user)
+    return " ".join(each for each in options if each)
+
+
+def spark_master(settings: RunSettings, parallelism: int) -> str:
+    """Return the master as Spark is told."""
+    # One thread per subtask; a task that fails because its Python worker died is simply run again.
+    return f"local[{parallelism},4]" if settings.master == "local" else settings.master
+
+
+def warmed(session: SparkSession, spare: SpareSettings) -> SparkSession:
+    """Let Spark do a little of what jobs do.
+
+    The first exchange and the first Python worker cost seconds: classes are loaded, code is
+    compiled. Here nobody waits for it.
+    """
+    if spare.master.startswith("local"):
+        # Elsewhere the executors may not see this folder.
+        rehearse(session, spare.scratch_dir)
+    return session
+
+
+def adopt_session(
+    session: SparkSession, settings: RunSettings, *, parallelism: int, app_name: str
+) -> SparkSession:
+    """Return a session that is up, made fit for a job; its static settings fit already."""
+    if session.sparkContext.master != spark_master(settings, parallelism):
+        # Another number of threads needs another context; the JVM stays.
+        session.stop()
+        return start_session(settings, parallelism=parallelism, app_name=app_name)
+    # Another thread has made the session; what is parsed in this one must see its settings too.
+    jvm: Any = session.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+    session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
+    return session
+
+
+def jvm_is_gone(session: SparkSession) -> bool:
+    """Whether the process of the driver's JVM has ended, so that nothing can be asked of it."""
+    gateway = session.sparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        # A broken connection is seen a moment before the end of the process it led to.
+        process.wait(timeout=JVM_END_SECONDS if _is_broken(session) else 0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _is_broken(session: SparkSession) -> bool:
+    try:
+        session.sparkContext.defaultParallelism  # noqa: B018  any call will do
+    except (Py4JError, OSError):
+        return True
+    return False

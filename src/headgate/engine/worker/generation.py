@@ -1,0 +1,139 @@
+"""The life of one generation in its worker process: register, start, restore, run, end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from headgate.connectors.registry import connector
+from headgate.core.errors import ExternalError, InternalError, error_info
+from headgate.core.failpoints import failpoint
+from headgate.core.graph import SinkSpec, SourceSpec
+from headgate.core.ids import WorkerId
+from headgate.core.messages import Assignment, Heartbeat, Progress, Register, Start, TaskFailed
+from headgate.engine.batch.microbatch import Engine
+from headgate.engine.jvm.session import adopt_session, jvm_is_gone
+from headgate.engine.worker.link import ControllerLink
+from headgate.engine.worker.loop import WorkerLoop
+
+START_TIMEOUT_SECONDS = 60
+
+log = logging.getLogger("headgate.worker")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def work(assignment: Assignment, controller: str, session: Callable[[], SparkSession]) -> int:
+    """Register as the worker of a generation and run it; `session` waits until Spark is up."""
+    generation = assignment.generation
+    failpoint("worker.before_register")
+    link = ControllerLink(controller)
+    link.send(
+        Register(
+            job=assignment.job,
+            generation=generation,
+            worker=WorkerId(f"worker_{uuid.uuid4().hex[:12]}"),
+            token=assignment.token,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+        )
+    )
+    try:
+        start = link.inbox.get(timeout=START_TIMEOUT_SECONDS)
+        if not isinstance(start, Start):
+            raise InternalError(f"expected to be told what to run, got {start}")
+        run(start, link, session)
+    except Exception as error:
+        # The process's boundary: whatever it was, the controller is told.
+        log.exception("generation %s failed", generation)
+        link.send(TaskFailed(generation=generation, error=error_info(error)))
+        return 1
+    finally:
+        link.close()
+    return 0
+
+
+def run(start: Start, link: ControllerLink, session: Callable[[], SparkSession]) -> None:
+    """Wait for Spark, restore, and run until the end."""
+    settings = start.settings
+    heart = _Heart(start, link)
+    heart.start()
+    scratch = settings.scratch_dir
+    os.makedirs(scratch, exist_ok=True)
+    begun = time.perf_counter()
+    name = f"headgate {start.job}"
+    spark = adopt_session(session(), settings, parallelism=start.parallelism, app_name=name)
+    log.info("waited %.1f s for spark", time.perf_counter() - begun)
+    try:
+        engine = Engine(
+            spark=spark,
+            graph=start.graph,
+            sources={
+                o.id: connector(o.spec.connector).open_source(o.spec)
+                for o in start.graph.sources()
+                if isinstance(o.spec, SourceSpec)
+            },
+            sinks={
+                o.id: connector(o.spec.connector).open_sink(o.spec)
+                for o in start.graph.sinks()
+                if isinstance(o.spec, SinkSpec)
+            },
+        )
+        for operator, sink in engine.sinks.items():
+            # A sink that a changed query has added resumes nothing, whatever the job does.
+            resuming = start.plan.checkpoint is not None and operator in start.plan.globals
+            sink.check_target(start.job, resuming=resuming)
+        cache_dir = settings.cache_dir or os.path.join(scratch, "cache")
+        loop = WorkerLoop(start, engine, link, now_ms, cache_dir)
+        heart.watch(loop)
+        loop.run()
+    except Exception as error:
+        if jvm_is_gone(spark):
+            raise ExternalError(
+                "the JVM of the Spark driver has ended: the worker's log may say why; if it ran "
+                "out of memory, set spark.driver.memory",
+                code="jvm_lost",
+            ) from error
+        raise
+    finally:
+        heart.stop()
+        if not jvm_is_gone(spark):
+            spark.stop()
+        # Scratch is of no use to another generation.
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class _Heart:
+    """Sends heartbeats with the loop's progress, from the moment the worker is registered."""
+
+    def __init__(self, start: Start, link: ControllerLink) -> None:
+        self._start = start
+        self._link = link
+        self._loop: WorkerLoop | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def watch(self, loop: WorkerLoop) -> None:
+        self._loop = loop
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _beat(self) -> None:
+        interval = self._start.settings.heartbeat_interval_ms / 1000
+        while not self._stopped.wait(interval):
+            progress = self._loop.progress if self._loop is not None else Progress()
+            self._link.send(Heartbeat(generation=self._start.generation, progress=progress))

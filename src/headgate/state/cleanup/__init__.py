@@ -1,0 +1,1 @@
+"""What may be deleted, and in which order. Read `retention.py` first."""

@@ -1,0 +1,1 @@
+"""How a job gets its state back: phases 1 and 2 of a recovery, and forks."""
