@@ -27,8 +27,8 @@ from headgate.engine.jvm.session import start_session
 from headgate.engine.worker.loop import WorkerLoop
 from headgate.planner import plan
 from headgate.state.protocol.writes import claim_generation
-from headgate.state.stores import job_store, open_store
-from headgate.state.stores.counting import CountingStore
+from headgate.storage import job_folder, open_store
+from headgate.storage.counting import CountingStore
 
 
 def rows_per_batch(task: Task) -> int:
@@ -74,7 +74,7 @@ def run_in_lockstep(
 def _measure(
     task: Task, engine: TimedEngine, graph: PipelineGraph, settings: RunSettings
 ) -> RunResult:
-    store = CountingStore(job_store(open_store(settings.state_url), JOB))
+    store = CountingStore(job_folder(open_store(settings.state_url), JOB))
     generation = claim_generation(
         store, JOB, claimant="bench", base=None, parallelism=CORES, now_ms=0
     )

@@ -42,7 +42,7 @@ from headgate.engine.batch.microbatch import BatchResult, Engine
 from headgate.engine.worker.link import Inbox, LinkLost
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
 from headgate.state.protocol.writes import Recorded, write_checkpoint, write_committed
-from headgate.state.stores.counting import CountingStore
+from headgate.storage.counting import CountingStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

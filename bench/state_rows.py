@@ -14,7 +14,7 @@ from headgate.core.checkpoint import TableState
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import JobId
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 
 def checked(task: Task, graph: PipelineGraph, state_url: str, job: JobId) -> str:
@@ -28,7 +28,7 @@ def checked(task: Task, graph: PipelineGraph, state_url: str, job: JobId) -> str
 
 def counts_in_state(graph: PipelineGraph, state_url: str, job: JobId) -> pa.Table:
     """Read (item, bids) from the Parquet runs of the newest checkpoint, without the engine."""
-    backend = StateBackend(job_store(open_store(state_url), job), job)
+    backend = StateBackend(job_folder(open_store(state_url), job), job)
     prepared = backend.prepare_checkpoint_load(parallelism=CORES, graph=graph)
     if not isinstance(prepared, LoadPrepared):
         raise FileNotFoundError(f"no checkpoint of {job} in {state_url}")

@@ -13,7 +13,7 @@ import pytest
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.ids import JobId
 from headgate.core.ports import ObjectStore
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 KINDS = ["path", "file", "memory", "s3", "s3 with options"]
 
@@ -165,7 +165,7 @@ def test_a_folder_can_be_emptied_and_used_again_by_many(store: ObjectStore) -> N
 
 
 def test_a_job_sees_its_own_folder_only(store: ObjectStore) -> None:
-    one, other = job_store(store, JobId("job_1")), job_store(store, JobId("job_10"))
+    one, other = job_folder(store, JobId("job_1")), job_folder(store, JobId("job_10"))
     one.create("epochs/1", b"one")
     other.create("epochs/1", b"other")
     assert one.get("epochs/1") == b"one"
@@ -177,7 +177,7 @@ def test_a_job_sees_its_own_folder_only(store: ObjectStore) -> None:
 
 
 def test_a_store_travels_as_its_url(store: ObjectStore) -> None:
-    there = pickle.loads(pickle.dumps(job_store(store, JobId("job_1"))))
+    there = pickle.loads(pickle.dumps(job_folder(store, JobId("job_1"))))
     there.put("run", b"rows")
     assert store.get("job_1/run") == b"rows"
 

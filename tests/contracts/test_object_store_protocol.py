@@ -14,7 +14,7 @@ from headgate.state.cleanup.retention import run_cleanup
 from headgate.state.protocol.epoch_log import read_log
 from headgate.state.protocol.writes import Recorded, Stale, claim_generation, write_checkpoint
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 from tests.unit.state.state_world import JOB, make_graph, start
 
 
@@ -28,7 +28,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         request.getfixturevalue("s3_environment")
         endpoint = request.getfixturevalue("s3_endpoint")
         url = f"s3://contracts/{uuid.uuid4().hex}?{urlencode({'endpoint': endpoint})}"
-    return job_store(open_store(url), JOB)
+    return job_folder(open_store(url), JOB)
 
 
 def test_rivals_for_a_generation_all_get_different_ones(store: ObjectStore) -> None:

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import pytest
 
 from headgate.core.errors import ObjectExists, StorageError, UserError
-from headgate.state.stores import RetryingStore, RetryPolicy, open_store
-from headgate.state.stores.s3 import S3Store
+from headgate.storage import RetryingStore, RetryPolicy, open_store
+from headgate.storage.s3 import S3Store
 
 
 class FlakyProxy(http.server.ThreadingHTTPServer):

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.ids import JobId
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state.stores.retrying import RetryingStore, RetryPolicy
+from headgate.storage.retrying import RetryingStore, RetryPolicy
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Process, Scheduler
 

@@ -52,7 +52,7 @@ from headgate.state.protocol.writes import (
     write_committed,
 )
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 JOB = JobId("job_test")
 
@@ -89,7 +89,7 @@ class PipelineHarness:
         self.graph = graph
         self.root = root
         self.state_url = str(root / "state")
-        self.store = job_store(open_store(self.state_url), JOB)
+        self.store = job_folder(open_store(self.state_url), JOB)
         self._sources = sources
         self._sinks = sinks
 

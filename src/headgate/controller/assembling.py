@@ -15,7 +15,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings
 from headgate.core.ports import Clock, ObjectStore, WorkerFleet
-from headgate.state.stores import CountingStore, RequestCounts, job_store, open_store
+from headgate.storage import CountingStore, RequestCounts, job_folder, open_store
 
 Compiler = Callable[[JobSpec], PipelineGraph]
 
@@ -59,7 +59,7 @@ class JobAssembly:
             return self._spec
 
     def open_store(self) -> ObjectStore:
-        opened = job_store(open_store(self.spec().state_url), self._job)
+        opened = job_folder(open_store(self.spec().state_url), self._job)
         with self._lock:
             self._counting = CountingStore(opened, shared=self._counting)
             return self._counting

@@ -51,9 +51,9 @@ from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Progress, SpareSettings
 from headgate.core.model import model
+from headgate.core.names import check_name
 from headgate.core.ports import Clock
-from headgate.state.protocol.layout import check_name
-from headgate.state.stores import RequestCounts
+from headgate.storage import RequestCounts
 
 log = logging.getLogger("headgate.controller")
 

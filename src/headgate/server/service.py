@@ -53,7 +53,7 @@ from headgate.server.telemetry import Telemetry
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import list_savepoints, read_log
 from headgate.state.recovery.fork import fork_checkpoint
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 log = logging.getLogger("headgate.server")
 
@@ -257,7 +257,7 @@ class Service:
         new_job = new_job_id(spec.name) if wanted.id is None else JobId(wanted.id)
         if any(status.job == new_job for status in self.controller.job_statuses()):
             raise UserError(f"there is already a job {new_job}", code="job_exists")
-        target = job_store(open_store(spec.state_url), new_job)
+        target = job_folder(open_store(spec.state_url), new_job)
         fork_checkpoint(source, job, epoch, target, new_job, now_ms=self.clock.now_ms())
         return self.controller.create_job(spec, new_job)
 
@@ -329,7 +329,7 @@ class Service:
 
     def open_store(self, job: JobId) -> ObjectStore:
         """Open the job's folder in the state store, for looking."""
-        return job_store(open_store(self.controller.job_spec(job).state_url), job)
+        return job_folder(open_store(self.controller.job_spec(job).state_url), job)
 
 
 def _exists(store: ObjectStore, path: str) -> bool:

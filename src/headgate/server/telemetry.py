@@ -13,7 +13,7 @@ from headgate.core.ids import JobId
 from headgate.core.messages import Progress
 from headgate.core.model import model
 from headgate.server.alarms import Pulse, committed, entered, progressed
-from headgate.state.stores import RequestCounts
+from headgate.storage import RequestCounts
 
 SAMPLES_KEPT = 900
 BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)

@@ -47,7 +47,6 @@ from headgate.state.protocol.writes import (
     write_committed,
 )
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
-from headgate.state.stores import job_store, open_store
 from headgate.state.tables import (
     KeyedTable,
     MultiTable,
@@ -57,6 +56,7 @@ from headgate.state.tables import (
     state_from_version,
     version_from_state,
 )
+from headgate.storage import job_folder, open_store
 
 SOURCE = OperatorId("source-orders")
 COUNTS = OperatorId("aggregate-1a2b3c4d")
@@ -104,7 +104,7 @@ class Shop:
         self.state_dir = state_dir
         self.job = JobId(job)
         self.parallelism = parallelism
-        self.store: ObjectStore = job_store(open_store(str(state_dir)), self.job)
+        self.store: ObjectStore = job_folder(open_store(str(state_dir)), self.job)
         self.graph = graph()
         found = StateBackend(self.store, self.job).prepare_checkpoint_load(
             parallelism=parallelism, graph=self.graph

@@ -17,7 +17,7 @@ from headgate.state.inspection.repair import repair
 from headgate.state.protocol import layout
 from headgate.state.protocol.writes import write_savepoint
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 NOW_MS = 2**60
 
@@ -31,7 +31,7 @@ def findings(headgate: Command, *arguments: str) -> tuple[int, dict[str, Any], d
 
 def load(state_dir: Path) -> LoadPrepared | str:
     """Recover the job; return the error's code where that is refused."""
-    store = job_store(open_store(str(state_dir)), JobId("shop"))
+    store = job_folder(open_store(str(state_dir)), JobId("shop"))
     try:
         found = StateBackend(store, JobId("shop")).prepare_checkpoint_load(
             parallelism=2, graph=graph(), verify_checksums=True

@@ -23,7 +23,7 @@ from headgate.state.recovery.backend import (
     UnrecoverableEpoch,
 )
 from headgate.state.recovery.fork import fork_checkpoint
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 SPARE = JobId("spare")
 
@@ -61,7 +61,7 @@ class Watched:
 
 
 def prepare(state_dir: Path, job: str = SPARE, sink_path: str = "totals") -> Any:
-    store = job_store(open_store(str(state_dir)), JobId(job))
+    store = job_folder(open_store(str(state_dir)), JobId(job))
     return StateBackend(store, JobId(job)).prepare_checkpoint_load(
         parallelism=2, graph=graph(sink_path=sink_path), verify_checksums=True
     )
@@ -144,7 +144,7 @@ def test_a_fork_may_go_into_another_store(headgate: Command, state_dir: Path) ->
 def test_a_cleanup_of_the_fork_keeps_what_it_needs(headgate: Command, state_dir: Path) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--epoch", "2", "--to", "spare")
-    store = job_store(open_store(str(state_dir)), SPARE)
+    store = job_folder(open_store(str(state_dir)), SPARE)
     report = run_cleanup(store, SPARE, keep_last=1, live_generation=Generation(1), now_ms=2**60)
     assert report.objects == 0
     assert isinstance(prepare(state_dir), LoadPrepared)
@@ -164,7 +164,7 @@ def test_a_fork_that_is_killed_at_any_write_is_completed_by_the_next_one(state_d
     shop = three_epochs(state_dir)
     root = open_store(str(state_dir))
     fork_checkpoint(
-        shop.store, shop.job, Epoch(2), job_store(root, JobId("whole")), SPARE, now_ms=1
+        shop.store, shop.job, Epoch(2), job_folder(root, JobId("whole")), SPARE, now_ms=1
     )
     whole = contents(state_dir / "whole")
     for writes in range(len(whole)):
@@ -178,7 +178,7 @@ def test_a_fork_that_is_killed_at_any_write_is_completed_by_the_next_one(state_d
                 raise Killed
             left -= 1
 
-        target = job_store(root, SPARE)
+        target = job_folder(root, SPARE)
         with pytest.raises(Killed):
             fork_checkpoint(
                 shop.store, shop.job, Epoch(2), Watched(target, strike), SPARE, now_ms=1
@@ -211,7 +211,7 @@ def test_the_checkpoint_is_pinned_while_it_is_copied(state_dir: Path) -> None:
     def look(path: str) -> None:
         seen.append(tuple(s.name for s in list_savepoints(shop.store, shop.job)))
 
-    target = Watched(job_store(open_store(str(state_dir)), SPARE), look)
+    target = Watched(job_folder(open_store(str(state_dir)), SPARE), look)
     fork_checkpoint(shop.store, shop.job, Epoch(1), target, SPARE, now_ms=1)
     assert set(seen) == {("fork-spare-1",)}
     assert list_savepoints(shop.store, shop.job) == ()
@@ -243,7 +243,7 @@ def test_another_checkpoint_under_the_name_of_a_fork_is_refused(
 def test_a_damaged_checkpoint_is_refused_before_anything_is_written(state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     damage(run_files(shop, COUNTS, 3)[0])
-    target = job_store(open_store(str(state_dir)), SPARE)
+    target = job_folder(open_store(str(state_dir)), SPARE)
     with pytest.raises(CheckpointInvalid):
         fork_checkpoint(shop.store, shop.job, Epoch(3), target, SPARE, now_ms=1)
     assert not (state_dir / "spare").exists()
@@ -258,6 +258,6 @@ def test_a_start_before_the_fork_has_begun_finds_an_empty_job(state_dir: Path) -
 def test_a_job_that_has_begun_is_no_place_for_a_fork(state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     Shop(state_dir, "spare")
-    target = job_store(open_store(str(state_dir)), SPARE)
+    target = job_folder(open_store(str(state_dir)), SPARE)
     with pytest.raises(UserError, match="already a job spare"):
         fork_checkpoint(shop.store, shop.job, Epoch(2), target, SPARE, now_ms=1)

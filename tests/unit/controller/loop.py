@@ -43,7 +43,7 @@ from headgate.core.messages import (
     SubtaskAcked,
     WorkerStopped,
 )
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
 
 STEPS_MAX = 5_000
@@ -224,7 +224,7 @@ class Loop:
             job=JOB,
             spec=lambda: self.spec,
             claimant=claimant.text(),
-            open_store=lambda: job_store(open_store(self.spec.state_url), JOB),
+            open_store=lambda: job_folder(open_store(self.spec.state_url), JOB),
             compile=lambda: GRAPH,
             graph=lambda: GRAPH,
             fleet=self,

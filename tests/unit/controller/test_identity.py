@@ -10,7 +10,7 @@ import pytest
 
 from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
 from headgate.controller.processes.sessions import process_identity
-from headgate.state.protocol.layout import check_name
+from headgate.core.names import check_name
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from headgate.core.failpoints import Failpoints
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import ControllerMessage, RunSettings
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 from tests.unit.controller.support import GRAPH, JOB
 
 PATIENCE_SECONDS = 20.0
@@ -75,7 +75,7 @@ class Bench:
             job=JOB,
             spec=lambda: self.spec,
             claimant=f"db/{lease.number}/{holder}",
-            open_store=lambda: job_store(open_store(self.spec.state_url), JOB),
+            open_store=lambda: job_folder(open_store(self.spec.state_url), JOB),
             compile=lambda: self.compile(),
             graph=lambda: GRAPH,
             fleet=self.fleet,

@@ -44,7 +44,7 @@ from headgate.core.ids import Epoch, Generation, JobId, Subtask
 from headgate.core.messages import ControllerMessage, RunSettings, Stop
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol.epoch_log import EpochLog, read_log
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
 
 US = "db/5/us"
@@ -64,7 +64,7 @@ class Place:
     def store(self) -> ObjectStore:
         if self.broken:
             raise StorageError("storage is away")
-        return job_store(open_store(self.url), JOB)
+        return job_folder(open_store(self.url), JOB)
 
     def ports(self, claimant: str = US) -> JobPorts:
         spec = JobSpec(name="orders", sql="SELECT 1", state_url=self.url)

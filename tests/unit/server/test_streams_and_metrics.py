@@ -14,7 +14,7 @@ from headgate.controller.announcements import Noted
 from headgate.controller.rules.notes import CheckpointNote
 from headgate.core.ids import Epoch, Generation, JobId
 from headgate.server.telemetry import BUCKETS_SECONDS, Histogram, Telemetry
-from headgate.state.stores import RequestCounts
+from headgate.storage import RequestCounts
 from tests.support.waiting import eventually
 from tests.unit.server.serving import Running, service_config, serving
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import CheckpointInvalid, UserError
+from headgate.core.names import check_name
 from headgate.state.protocol import layout
 
 NUMBER = st.integers(1, 10**9)
@@ -92,7 +93,7 @@ def test_plain_relative_paths_are_safe(parts: list[str]) -> None:
 @given(name=st.text(max_size=12))
 def test_a_checked_name_is_always_a_safe_path(name: str) -> None:
     try:
-        layout.check_name(name, what="savepoint")
+        check_name(name, what="savepoint")
     except UserError:
         return
     assert layout.safe_relative(f"savepoints/{name}.json")

@@ -13,11 +13,11 @@ from state_world import Crash, DictStore, FailingStore, crash, unavailable
 
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError, UserError
 from headgate.core.ids import JobId
-from headgate.state.stores import (
+from headgate.storage import (
     CountingStore,
     RetryingStore,
     RetryPolicy,
-    job_store,
+    job_folder,
     open_store,
 )
 
@@ -189,7 +189,7 @@ def test_a_url_that_is_not_a_store_is_a_user_error(url: str) -> None:
 @pytest.mark.parametrize("job", ["", "../other", "a/b", "."])
 def test_a_job_id_cannot_be_a_path(job: str) -> None:
     with pytest.raises(UserError):
-        job_store(DictStore(), JobId(job))
+        job_folder(DictStore(), JobId(job))
 
 
 def test_memory_is_shared_by_name_only() -> None:

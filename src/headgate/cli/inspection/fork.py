@@ -20,7 +20,7 @@ from headgate.controller.identity import job_id_for
 from headgate.core.errors import UserError
 from headgate.core.model import to_python
 from headgate.state.recovery.fork import fork_checkpoint
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 
 def fork(
@@ -46,7 +46,7 @@ def fork(
         raise UserError(
             f"job {new_job} cannot be forked into itself: choose another name with --to"
         )
-    target = job_store(open_store(target_url), new_job)
+    target = job_folder(open_store(target_url), new_job)
     chosen = find_epoch(opened, epoch)
     done = fork_checkpoint(
         opened.store, opened.job, chosen, target, new_job, now_ms=int(time.time() * 1000)

@@ -17,7 +17,7 @@ from headgate.core.ids import Epoch, JobId
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import list_savepoints, read_log
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 StateDir = Annotated[
     str | None,
@@ -70,7 +70,7 @@ def open_job(state_dir: str | None, job: str | None) -> OpenedJob:
         # A pipeline may have any name; its job has one that is fit for a folder.
         for candidate in dict.fromkeys((job_id_for(job), JobId(job))):
             try:
-                folder = job_store(store, candidate)
+                folder = job_folder(store, candidate)
             except UserError:
                 # No folder can be called so.
                 continue
@@ -85,7 +85,7 @@ def open_job(state_dir: str | None, job: str | None) -> OpenedJob:
             f"{where} holds several jobs, name one with --job: {', '.join(found)}",
             code="which_job",
         )
-    return OpenedJob(job_store(store, found[0]), found[0])
+    return OpenedJob(job_folder(store, found[0]), found[0])
 
 
 def jobs_in(store: ObjectStore) -> list[JobId]:

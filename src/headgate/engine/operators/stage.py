@@ -26,7 +26,7 @@ from headgate.engine.batch.context import BatchContext
 from headgate.engine.batch.reports import BufferFile, Reports, SubtaskReport
 from headgate.engine.operators.conform import conformed
 from headgate.state.protocol.layout import staging_folder
-from headgate.state.stores import job_store, open_store
+from headgate.storage import job_folder, open_store
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -121,7 +121,9 @@ class SinkSubtask:
             folder=staging_folder(self.context.generation, self.operator, self.context.epoch),
             name_prefix=f"{index:03}-{attempt}-",
         )
-        writer = StoreWriter(job_store(open_store(self.context.state_url), self.context.job), stage)
+        writer = StoreWriter(
+            job_folder(open_store(self.context.state_url), self.context.job), stage
+        )
         started = time.perf_counter()
         staged = self.sink.stage(stage, _replayed(mine, rows), writer)
         elapsed_ms = (time.perf_counter() - started) * 1000

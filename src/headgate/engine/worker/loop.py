@@ -53,8 +53,8 @@ from headgate.engine.worker.pace import BatchPace
 from headgate.engine.worker.progress import after_batch
 from headgate.engine.worker.publisher import Publisher
 from headgate.engine.worker.watermark import WatermarkTracker
-from headgate.state.stores import job_store, open_store
 from headgate.state.tables.version import state_from_version
+from headgate.storage import job_folder, open_store
 
 IDLE_POLL_SECONDS_MAX = 0.25
 FIRST_BARRIER_SECONDS_MAX = 0.25
@@ -76,7 +76,7 @@ class WorkerLoop:
         self._link = link
         self._now_ms = now_ms
         self._cache_dir = cache_dir
-        self._store = job_store(open_store(start.settings.state_url), start.job)
+        self._store = job_folder(open_store(start.settings.state_url), start.job)
         plan = start.plan
         cut = plan.cut
         self._sources = tuple(o.id for o in start.graph.sources())

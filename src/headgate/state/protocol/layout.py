@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import re
 
-from headgate.core.errors import CheckpointInvalid, UserError
+from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch, Generation, OperatorId
+from headgate.core.names import check_name
 
 CURRENT_GENERATION = "current-generation.json"
 GENERATIONS = "generations"
@@ -31,7 +32,6 @@ COMMITTED = "committed"
 SAVEPOINTS = "savepoints"
 GRAPHS = "graphs"
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
 _EPOCH_FILE = re.compile(r"(?:epochs|committed)/(\d{7,})\.json")
 _GENERATION = re.compile(r"generations/([1-9]\d*)/(.+)")
 _CHECKPOINT = re.compile(r"generations/([1-9]\d*)/checkpoints/(\d{7,})-(\d{3,})/(.+)")
@@ -141,17 +141,6 @@ def staged_of(path: str) -> tuple[Generation, OperatorId, Epoch] | None:
 
 
 # ---- what may be a path ----------------------------------------------------------------------
-
-
-def check_name(name: str, *, what: str) -> str:
-    """Return `name` if it can be one part of a path; raise `UserError` otherwise."""
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"'{name}' cannot be the name of a {what}: use letters, digits, '_', '-' and '.', "
-            "at most 128 of them, not starting with '-' or '.'",
-            code="name",
-        )
-    return name
 
 
 def safe_relative(path: str) -> str:

@@ -14,7 +14,7 @@ What makes it safe is one object per epoch, `epochs/{epoch}.json`, that can be c
 The fence (`current-generation.json`, and the record of the next generation) only makes an old
 generation stop early. Nothing is lost if it is read too late: the epoch record decides.
 
-`store` is always the job's folder (`stores.job_store`). All functions may be repeated.
+`store` is always the job's folder (`storage.job_folder`). All functions may be repeated.
 """
 
 from __future__ import annotations

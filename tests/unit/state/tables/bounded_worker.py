@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headgate.core.model import from_json, to_json
-from headgate.state.stores import open_store
 from headgate.state.tables import KeyedTable, TableIo, TableVersion
+from headgate.storage import open_store
 
 SCHEMA = pa.schema([("_hash", pa.int32()), ("k", pa.int64()), ("text", pa.string())])
 KEYS = 1_200_000

@@ -12,8 +12,8 @@ import pyarrow as pa
 from table_world import new_world
 
 from headgate.core.ports import ObjectStore
-from headgate.state.stores import open_store
 from headgate.state.tables import KeyedTable, TableIo, TableVersion
+from headgate.storage import open_store
 
 SCHEMA = pa.schema([("_hash", pa.int32()), ("key", pa.int64())])
 

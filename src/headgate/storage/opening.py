@@ -7,14 +7,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headgate.core.errors import UserError
 from headgate.core.ids import JobId
+from headgate.core.names import check_name
 from headgate.core.ports import ObjectStore
-from headgate.state.protocol.layout import check_name
-from headgate.state.stores.adapter import ObstoreAdapter
-from headgate.state.stores.local import LocalStore
-from headgate.state.stores.memory import MemoryStore
-from headgate.state.stores.prefix import PrefixStore
-from headgate.state.stores.retrying import RetryingStore, RetryPolicy
-from headgate.state.stores.s3 import S3Store
+from headgate.storage.adapter import ObstoreAdapter
+from headgate.storage.local import LocalStore
+from headgate.storage.memory import MemoryStore
+from headgate.storage.prefix import PrefixStore
+from headgate.storage.retrying import RetryingStore, RetryPolicy
+from headgate.storage.s3 import S3Store
 
 
 class UrlStore(RetryingStore):
@@ -37,7 +37,7 @@ def open_store(url: str) -> ObjectStore:
     return UrlStore(url)
 
 
-def job_store(store: ObjectStore, job: JobId) -> ObjectStore:
+def job_folder(store: ObjectStore, job: JobId) -> ObjectStore:
     """Return the job's folder of a store."""
     return PrefixStore(store, check_name(job, what="job"))
 

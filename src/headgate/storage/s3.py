@@ -15,7 +15,7 @@ from typing import Any
 from obstore.store import S3Store as S3Backend
 
 from headgate.core.errors import UserError
-from headgate.state.stores.adapter import ObstoreAdapter, translated
+from headgate.storage.adapter import ObstoreAdapter, translated
 
 _OPTIONS = {
     "endpoint": "endpoint",

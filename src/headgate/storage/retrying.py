@@ -10,7 +10,7 @@ from typing import TypeVar
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state.stores.adapter import BAD_PATH, DENIED
+from headgate.storage.adapter import BAD_PATH, DENIED
 
 T = TypeVar("T")
 

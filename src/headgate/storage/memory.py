@@ -6,7 +6,7 @@ import threading
 
 from obstore.store import MemoryStore as MemoryBackend
 
-from headgate.state.stores.adapter import ObstoreAdapter
+from headgate.storage.adapter import ObstoreAdapter
 
 _backends: dict[str, MemoryBackend] = {}
 _lock = threading.Lock()

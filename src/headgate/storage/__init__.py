@@ -3,10 +3,10 @@
 `opening.py` chooses one by URL. A store is pickled as its URL, so it can travel into tasks.
 """
 
-from headgate.state.stores.counting import CountingStore, RequestCounts
-from headgate.state.stores.opening import job_store, open_store
-from headgate.state.stores.prefix import PrefixStore
-from headgate.state.stores.retrying import RetryingStore, RetryPolicy
+from headgate.storage.counting import CountingStore, RequestCounts
+from headgate.storage.opening import job_folder, open_store
+from headgate.storage.prefix import PrefixStore
+from headgate.storage.retrying import RetryingStore, RetryPolicy
 
 __all__ = [
     "CountingStore",
@@ -14,6 +14,6 @@ __all__ = [
     "RequestCounts",
     "RetryPolicy",
     "RetryingStore",
-    "job_store",
+    "job_folder",
     "open_store",
 ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from obstore.store import LocalStore as LocalBackend
 
 from headgate.core.errors import ObjectExists, StorageError
-from headgate.state.stores.adapter import (
+from headgate.storage.adapter import (
     ObstoreAdapter,
     check_path,
     settle_existing,
