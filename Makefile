@@ -6,7 +6,7 @@ SEEDS ?= 20000
 QUERIES ?= 400
 KILLS ?= 50
 
-.PHONY: setup java demo test lint unit simulate fuzz soak bench bench-full clean
+.PHONY: setup java servers demo test verify lint simulate fuzz soak bench bench-full clean
 
 setup: $(VENV)/.installed java
 	@$(BIN)/python -m headgate.engine.jvm.class_archive
@@ -26,8 +26,16 @@ java:
 demo: setup
 	@$(BIN)/python -m headgate.demo
 
+# What a newcomer runs: at most 12 minutes on two quiet cores.
 test: setup lint
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not verify"
+
+# The rest: every golden four ways, every failpoint, clusters, real servers, kills in short.
+verify: setup servers
+	@$(BIN)/python -m pytest -m verify
+
+servers:
+	@sh scripts/install_servers.sh
 
 lint: setup
 	@$(BIN)/ruff check src tests bench examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,17 @@ from headgate.engine.jvm.session import start_session
 # The machines are shared: how long an example takes says nothing about the code.
 settings.register_profile("headgate", deadline=None)
 settings.load_profile("headgate")
+
+# Tests here start whole systems, each for many seconds: they belong to `make verify` (the marker
+# `verify`), but for those that say `quick`. Every other test belongs to `make test`.
+VERIFIED = tuple(Path(__file__).parent / name for name in ("faults", "integration", "fuzz"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        below = any(folder in item.path.parents for folder in VERIFIED)
+        if below and item.get_closest_marker("quick") is None:
+            item.add_marker("verify")
 
 
 @pytest.fixture(scope="session")

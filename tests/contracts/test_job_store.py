@@ -41,12 +41,12 @@ TTL_MS = 10_000
 def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     binaries = find_binaries()
     if binaries is None:
-        pytest.skip("no Postgres server (initdb, postgres) is installed here")
+        pytest.fail("no Postgres server (initdb, postgres) is installed here: run `make servers`")
     with postgres_server(binaries, tmp_path_factory.mktemp("postgres")) as url:
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.verify)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'folder' / 'jobs.db'}"

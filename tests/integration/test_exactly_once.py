@@ -142,6 +142,7 @@ def test_straight_through(job: Slice, expected: set[tuple[Any, ...]]) -> None:
     assert_exact(job, expected)
 
 
+@pytest.mark.quick
 def test_worker_killed_after_a_checkpoint_is_replaced_by_the_controller(
     job: Slice, expected: set[tuple[Any, ...]]
 ) -> None:

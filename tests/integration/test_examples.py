@@ -35,6 +35,7 @@ def windows(key: str, seconds: int) -> dict[tuple[str, datetime], list[int]]:
     return groups
 
 
+@pytest.mark.quick
 def test_totals_runs_as_a_script(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, str(EXAMPLES / "totals.py")],
