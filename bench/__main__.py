@@ -91,7 +91,9 @@ def _scale(arguments: argparse.Namespace) -> tuple[suite.Scale, float]:
     return scale, QUICK_SECONDS if arguments.quick else FULL_SECONDS
 
 
-def run(measure: suite.Measure, deadline: float, results: Path) -> RunResult | Skipped:
+def run(
+    measure: suite.Measure, deadline: float, results: Path, *, checkout: Path = ROOT
+) -> RunResult | Skipped:
     """Run one process to its end, within its own time and what is left of the whole."""
     left = deadline - time.monotonic()
     if left < LEAST_SECONDS:
@@ -100,7 +102,7 @@ def run(measure: suite.Measure, deadline: float, results: Path) -> RunResult | S
     results.mkdir(parents=True, exist_ok=True)
     command = [measure.python or sys.executable, "-m", measure.module, *measure.task.arguments()]
     with open(results / f"{measure.name}.log", "wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=log, start_new_session=True)
+        process = subprocess.Popen(command, cwd=checkout, stderr=log, start_new_session=True)
         try:
             code = process.wait(timeout=min(measure.timeout_s, left))
         except subprocess.TimeoutExpired:
