@@ -232,6 +232,7 @@ class Controller:
             raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
         self._release(job, lost=True)
         self._store.delete_job(job)
+        self._fleet.forget(job)
         with self._lock:
             self._progress.pop(job, None)
             self._requests.pop(job, None)

@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from headgate.controller.processes import launch
+from headgate.controller.processes.child import Child, Order, tail
 from headgate.controller.processes.link import Worker, WorkerLink
-from headgate.controller.processes.sessions import kill_session
 from headgate.controller.rules.events import Event, WorkerExited
 from headgate.core.errors import ExternalError
 from headgate.core.failpoints import ENVIRONMENT_VARIABLE as FAILPOINTS_VARIABLE
@@ -34,24 +34,13 @@ from headgate.core.model import to_json
 log = logging.getLogger("headgate.controller.processes.fleet")
 
 WORKER_MODULE = "headgate.engine.worker"
-LOG_TAIL_BYTES = 8_192
 START_TIMEOUT_SECONDS = 30.0
 LAST_WORDS_SECONDS = 5.0
+KILL_TIMEOUT_SECONDS = 30.0
 # Where the logs of spares are; no job has this name.
 SPARES = JobId("_spares")
 # After the death of a spare, none is started for so long.
 SPARE_PAUSE_SECONDS = 60.0
-
-
-@dataclass
-class _Child:
-    process: subprocess.Popen[bytes]
-    log_path: Path
-    # Whose worker it is; None = a spare.
-    order: _Order | None = None
-    spare: SpareSettings | None = None
-    # Set when the process is gone and its exit has been told.
-    over: threading.Event = field(default_factory=threading.Event)
 
 
 class LocalFleet:
@@ -82,27 +71,30 @@ class LocalFleet:
         self._environment = dict(environment or {})
         self._on_gone = on_gone
         self._lock = threading.Lock()
-        self._children: dict[Worker, _Child] = {}
+        # The workers that have not ended.
+        self._children: dict[Worker, Child] = {}
+        # The newest generation of each job that was started here.
+        self._started: dict[JobId, Generation] = {}
         self._spares_wanted = spares
         self._spare_dir = spare_dir or log_dir
-        self._spares: list[_Child] = []
+        self._spares: list[Child] = []
         self._spares_made = 0
-        self._spare_order: _Order | None = None
+        self._spare_order: Order | None = None
         self._spares_not_before = 0.0
         self._needs_of = needs_of
         self._armed: set[JobId] = set()
-        self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._spawner = threading.Thread(target=self._spawn_loop, name="spawner", daemon=True)
         self._spawner.start()
 
     def start(self, job: JobId, generation: Generation, token: str) -> None:
         """Start the worker, unless this generation was started already: a spare, if one fits."""
         with self._lock:
-            if (job, generation) in self._children:
+            if generation <= self._started.get(job, 0):
                 return
         needs = self._needs_of(job, generation) if self._needs_of else None
         self._link.expect(job, generation, token)
-        self._place(_Order(job, generation, token, needs))
+        self._place(Order(job, generation, token, needs))
 
     def keep_spare(self, needs: SpareSettings) -> None:
         """Have a spare with these settings started where one is missing, unless they keep dying.
@@ -116,7 +108,7 @@ class LocalFleet:
             number = self._spares_made
             folder = self._spare_dir / f"spare-{os.getpid()}-{number}"
             needs = replace(needs, scratch_dir=str(folder))
-            self._spare_order = _Order(SPARES, Generation(number), "", needs)
+            self._spare_order = Order(SPARES, Generation(number), "", needs)
         self._orders.put(self._spare_order)
 
     def lacks_spare(self) -> bool:
@@ -134,7 +126,7 @@ class LocalFleet:
         with self._lock:
             return [child.process.pid for child in self._spares]
 
-    def _place(self, order: _Order) -> None:
+    def _place(self, order: Order) -> None:
         self._orders.put(order)
         if not order.done.wait(START_TIMEOUT_SECONDS):
             raise ExternalError("the worker process could not be started in time")
@@ -152,19 +144,27 @@ class LocalFleet:
                 child for (j, g), child in self._children.items() if j == job and g <= generation
             ]
         for child in doomed:
-            if not kill_session(child.process.pid):
+            child.doom()
+        for child in doomed:
+            if not child.over.wait(KILL_TIMEOUT_SECONDS):
                 raise ExternalError(f"process {child.process.pid} does not die")
-            child.over.wait(START_TIMEOUT_SECONDS)
+
+    def forget(self, job: JobId) -> None:
+        """Forget a job that was deleted: another one of its name may begin at generation 1."""
+        with self._lock:
+            self._started.pop(job, None)
+            self._armed.discard(job)
 
     def kill_all(self) -> None:
         with self._lock:
             workers = list(self._children)
             spares = list(self._spares)
         for spare in spares:
-            kill_session(spare.process.pid)
-            spare.over.wait(START_TIMEOUT_SECONDS)
+            spare.doom()
         for job, generation in workers:
             self.kill(job, generation)
+        for spare in spares:
+            spare.over.wait(KILL_TIMEOUT_SECONDS)
 
     def close(self) -> None:
         """Kill every worker. The fleet cannot be used afterwards."""
@@ -181,7 +181,7 @@ class LocalFleet:
         """Return the worker's process id while it runs."""
         with self._lock:
             child = self._children.get((job, generation))
-        return None if child is None or child.over.is_set() else child.process.pid
+        return None if child is None or child.reaped else child.process.pid
 
     def _spawn_loop(self) -> None:
         while (order := self._orders.get()) is not None:
@@ -191,7 +191,7 @@ class LocalFleet:
                 order.error = error
             order.done.set()
 
-    def _spawn(self, order: _Order) -> None:
+    def _spawn(self, order: Order) -> None:
         log_path = self.log_path(order.job, order.generation)
         log_path.parent.mkdir(parents=True, exist_ok=True)
         spare = self._take_spare(order)
@@ -213,7 +213,7 @@ class LocalFleet:
                 start_new_session=True,
                 env=self._worker_environment(order),
             )
-        child = _Child(process, log_path)
+        child = Child(process, log_path)
         with self._lock:
             if order.job == SPARES:
                 child.spare = order.needs
@@ -221,11 +221,12 @@ class LocalFleet:
             else:
                 child.order = order
                 self._children[order.job, order.generation] = child
+                self._started[order.job] = order.generation
         threading.Thread(
             target=self._wait, args=(child,), name=f"wait-{process.pid}", daemon=True
         ).start()
 
-    def _take_spare(self, order: _Order) -> _Child | None:
+    def _take_spare(self, order: Order) -> Child | None:
         """Make a spare that fits this generation's worker; from then on its death is the worker's.
 
         One that dies just now has been found dead by its waiting thread, or will be as the worker.
@@ -238,10 +239,11 @@ class LocalFleet:
                     self._spares.remove(spare)
                     spare.order = order
                     self._children[order.job, order.generation] = spare
+                    self._started[order.job] = order.generation
                     return spare
         return None
 
-    def _assign(self, spare: _Child, order: _Order, log_path: Path) -> None:
+    def _assign(self, spare: Child, order: Order, log_path: Path) -> None:
         # What it has written so far goes with it: the file is open, and only its name changes.
         spare.log_path = spare.log_path.rename(log_path)
         self._armed.add(order.job)
@@ -250,7 +252,7 @@ class LocalFleet:
         with contextlib.suppress(BrokenPipeError), spare.process.stdin as stdin:
             stdin.write(to_json(said) + b"\n")
 
-    def _worker_environment(self, order: _Order) -> dict[str, str]:
+    def _worker_environment(self, order: Order) -> dict[str, str]:
         environment = {**os.environ, **self._environment, TOKEN_VARIABLE: order.token}
         # Python workers are forked from the worker: `hash` must give them, and those of every other
         # generation, the same for the same text. Spark's own workers have this seed too.
@@ -263,10 +265,8 @@ class LocalFleet:
         self._armed.add(order.job)
         return environment
 
-    def _wait(self, child: _Child) -> None:
-        exit_code = child.process.wait()
-        # A JVM without its driver ends by itself, but nobody should have to wait for it.
-        kill_session(child.process.pid)
+    def _wait(self, child: Child) -> None:
+        exit_code = child.reap()
         if child.spare is not None:
             shutil.rmtree(child.spare.scratch_dir, ignore_errors=True)
         with self._lock:
@@ -281,26 +281,9 @@ class LocalFleet:
         # Its last message says more about its end than its exit code: that one comes first.
         self._link.wait_until_gone(order.job, order.generation, LAST_WORDS_SECONDS)
         self._on_gone(order.job, order.generation)
-        tail = _tail(child.log_path)
+        last_words = tail(child.log_path)
+        with self._lock:
+            del self._children[order.job, order.generation]
         child.over.set()
-        event = WorkerExited(generation=order.generation, exit_code=exit_code, log_tail=tail)
+        event = WorkerExited(generation=order.generation, exit_code=exit_code, log_tail=last_words)
         self._deliver(order.job, event)
-
-
-@dataclass
-class _Order:
-    job: JobId
-    generation: Generation
-    token: str
-    needs: SpareSettings | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-    error: OSError | None = None
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""

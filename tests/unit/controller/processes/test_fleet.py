@@ -11,8 +11,10 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from headgate.controller.processes import child, sessions
 from headgate.controller.processes.fleet import LocalFleet
 from headgate.controller.processes.link import WorkerLink
 from headgate.controller.processes.sessions import kill_session, process_identity, session_members
@@ -122,23 +124,23 @@ def test_killing_takes_everything_the_worker_started(yard: Callable[..., Yard]) 
     one = yard(PARENT_OF_A_CHILD)
     one.fleet.start(JOB, ONE, "t")
     assert eventually(lambda: "child" in one.log())
-    child = int(one.log().split()[1])
-    assert process_identity(child)
+    started = int(one.log().split()[1])
+    assert process_identity(started)
     one.fleet.kill(JOB, ONE)
     assert one.exited().exit_code == -signal.SIGKILL
-    assert eventually(lambda: not process_identity(child))
+    assert eventually(lambda: not process_identity(started))
 
 
 def test_death_of_the_worker_alone_takes_its_children_too(yard: Callable[..., Yard]) -> None:
     one = yard(PARENT_OF_A_CHILD)
     one.fleet.start(JOB, ONE, "t")
     assert eventually(lambda: "child" in one.log())
-    child = int(one.log().split()[1])
+    started = int(one.log().split()[1])
     pid = one.fleet.pid(JOB, ONE)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     one.exited()
-    assert not process_identity(child)
+    assert not process_identity(started)
 
 
 def test_stopped_process_is_killed_as_well(yard: Callable[..., Yard]) -> None:
@@ -160,6 +162,59 @@ def test_kill_ends_older_generations_but_not_newer_ones(yard: Callable[..., Yard
     assert {one.exited().generation, one.exited().generation} == {1, 2}
     assert one.fleet.pid(JOB, three) is not None
     one.fleet.kill(JOB, TWO)
+
+
+def test_number_of_a_worker_that_has_ended_is_never_used_again(
+    yard: Callable[..., Yard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel may have given it to a process that has nothing to do with us."""
+    one = yard("import os, sys, time; time.sleep(0 if sys.argv[6] == '1' else 600)")
+    one.fleet.start(JOB, ONE, "t")
+    one.exited()
+    signalled: list[int] = []
+    true_signal = child.signal_session
+
+    def watched(session: int) -> int:
+        signalled.append(session)
+        return true_signal(session)
+
+    monkeypatch.setattr(child, "signal_session", watched)
+    monkeypatch.setattr(sessions, "signal_session", watched)
+    one.fleet.start(JOB, TWO, "t")
+    pid = one.fleet.pid(JOB, TWO)
+    one.fleet.kill(JOB, TWO)
+    assert one.exited().generation == 2
+    assert set(signalled) == {pid}
+
+
+def test_worker_keeps_its_number_until_its_session_is_empty(yard: Callable[..., Yard]) -> None:
+    """While it is not reaped, nobody else can be in a session of its number."""
+    one = yard(PARENT_OF_A_CHILD)
+    one.fleet.start(JOB, ONE, "t")
+    assert eventually(lambda: "child" in one.log())
+    pid = one.fleet.pid(JOB, ONE)
+    assert pid is not None
+    seen: list[str] = []
+    true_signal = sessions.signal_session
+
+    def watched(session: int) -> int:
+        seen.append(psutil.Process(session).status())
+        return true_signal(session)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "signal_session", watched)
+        os.kill(pid, signal.SIGKILL)
+        one.exited()
+    assert set(seen) == {psutil.STATUS_ZOMBIE}
+
+
+def test_job_of_a_deleted_one_s_name_may_begin_again(yard: Callable[..., Yard]) -> None:
+    one = yard("print('started')")
+    one.fleet.start(JOB, ONE, "t")
+    one.exited()
+    one.fleet.forget(JOB)
+    one.fleet.start(JOB, ONE, "t")
+    assert one.exited().log_tail.count("started") == 2
 
 
 def test_generation_is_started_only_once(yard: Callable[..., Yard]) -> None:
