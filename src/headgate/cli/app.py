@@ -16,6 +16,7 @@ from headgate.cli.inspection.doctor import doctor
 from headgate.cli.inspection.fork import fork
 from headgate.cli.inspection.inspect import inspect
 from headgate.cli.inspection.state import state
+from headgate.cli.local.connectors import connectors
 from headgate.cli.local.plan import plan
 from headgate.cli.local.run import run
 from headgate.cli.service.control import rescale, restart, start, stop
@@ -44,6 +45,7 @@ app.command()(state)
 app.command()(diff)
 app.command()(fork)
 app.command()(doctor)
+app.command()(connectors)
 app.command()(failpoints)
 app.command()(serve)
 app.command()(config)

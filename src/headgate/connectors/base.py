@@ -13,10 +13,9 @@ target system itself, so a recovery or a zombie may repeat it without harm.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from headgate.core.checkpoint import StagedFile
-from headgate.core.graph import SinkSpec, SourceSpec
 from headgate.core.ids import Epoch, JobId, OperatorId
 from headgate.core.model import JsonValue, model
 
@@ -103,8 +102,6 @@ EVENT_TIME_COLUMN = "_event_time"
 BAD_COLUMN = "_bad"
 BAD_SAMPLE_COLUMN = "_bad_sample"
 
-SourceFactory = Callable[[SourceSpec], Source]
-
 
 @model
 class StageContext:
@@ -134,8 +131,6 @@ class Sink(Protocol):
 
     Its constructor must not open connections: they are opened where they are used.
     """
-
-    guarantee: Literal["exactly_once", "at_least_once"]
 
     def prepare(self, df: DataFrame) -> DataFrame:
         """Shape the rows on the JVM before they are staged; most sinks return `df` itself.
@@ -173,6 +168,3 @@ class Sink(Protocol):
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
         """Before anything runs: raise `UserError` where the target cannot be used by this job."""
-
-
-SinkFactory = Callable[[SinkSpec], Sink]

@@ -121,12 +121,21 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
 class ConnectorOptions(BaseModel):
-    """Base of every option set. Fields with dots in their SQL name carry an alias."""
+    """Base of every option set: a pydantic model with one field per option.
+
+    Fields with dots in their SQL name carry an alias; the `description` of a field is what
+    `headgate connectors` shows.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     # Older spelling -> today's name of the option.
     synonyms: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def updating(self) -> bool:
+        """Whether the rows are changes and not facts."""
+        return False
 
     def check_columns(self, columns: tuple[Column, ...]) -> None:
         """Raise `UserError` where the table's columns do not fit the options."""

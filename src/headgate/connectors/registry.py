@@ -1,143 +1,165 @@
-"""Finds a connector by name. Imports only the pure halves: PySpark comes with `open_*`."""
+"""Finds a connector by name: the built-in ones and those of every installed package.
+
+A connector is imported when somebody asks for it, and only its descriptor: PySpark comes with
+`open_*`. A package that cannot be used (it collides, does not load, is no connector) is an error
+for whoever asks for that name, and for nobody else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
 
-from headgate.connectors.base import Lookup, Sink, Source
-from headgate.connectors.blackhole.config import BlackholeOptions
-from headgate.connectors.filesystem.config import (
-    FilesystemLookupOptions,
-    FilesystemSinkOptions,
-    FilesystemSourceOptions,
-)
-from headgate.connectors.impulse.config import IMPULSE_COLUMNS, ImpulseOptions
-from headgate.connectors.nexmark.config import NEXMARK_COLUMNS, NexmarkOptions
-from headgate.connectors.options import ConnectorOptions, dump_options, parse_options
-from headgate.connectors.preview.config import PreviewOptions
-from headgate.connectors.single_file.config import (
-    SingleFileLookupOptions,
-    SingleFileSinkOptions,
-    SingleFileSourceOptions,
-)
-from headgate.connectors.stdout.config import StdoutOptions
+from headgate.connectors.builtin import BUILTIN, GROUP
+from headgate.connectors.descriptor import API_VERSION, Connector
 from headgate.core.errors import UserError
-from headgate.core.graph import Column, LookupJoinSpec, SinkSpec, SourceSpec
-from headgate.core.model import JsonValue
 
-Role = Literal["source", "sink", "lookup"]
+__all__ = ["Connector", "RegisteredConnector", "connector", "connectors", "registered"]
 
 
 @dataclass(frozen=True)
-class Connector:
-    """What is known of a connector without starting anything."""
+class RegisteredConnector:
+    """A name that some package claims, and what is behind it."""
 
     name: str
-    # Role -> (option set, "module:Class" of its runtime half).
-    parts: Mapping[Role, tuple[type[ConnectorOptions], str]]
-    # Metadata key -> Spark type, for `METADATA FROM 'key'`.
-    metadata_keys: Mapping[str, str] = field(default_factory=dict)
-    # The columns of a table that declares none, where the connector knows them.
-    columns: tuple[Column, ...] = ()
-    # The rows carry an event time of their own (see `Source.read`).
-    has_event_time: bool = False
-
-    @property
-    def roles(self) -> frozenset[Role]:
-        return frozenset(self.parts)
-
-    def validate(
-        self, role: Role, options: dict[str, JsonValue], columns: tuple[Column, ...]
-    ) -> dict[str, JsonValue]:
-        """Return the normalized options, or raise `UserError` naming what is wrong."""
-        kind, _ = self._part(role)
-        own = {k: v for k, v in options.items() if k not in ("connector", "type")}
-        parsed = parse_options(kind, own)
-        parsed.check_columns(columns or self.columns)
-        return dump_options(parsed)
-
-    def is_updating(self, role: Role, options: dict[str, JsonValue]) -> bool:
-        """Whether the table holds an updating stream (`format = 'debezium_json'`, preview)."""
-        kind, _ = self._part(role)
-        return bool(getattr(parse_options(kind, options), "updating", False))
-
-    def open_source(self, spec: SourceSpec) -> Source:
-        """Build the driver's half of a source; `spec.options` are normalized."""
-        return cast(Source, self._runtime("source")(spec))
-
-    def open_sink(self, spec: SinkSpec) -> Sink:
-        """Build a sink; `spec.options` are normalized. Opens nothing."""
-        return cast(Sink, self._runtime("sink")(spec))
-
-    def open_lookup(self, spec: LookupJoinSpec) -> Lookup:
-        """Build a lookup table; `spec.options` are normalized. Opens nothing."""
-        return cast(Lookup, self._runtime("lookup")(spec))
-
-    def _part(self, role: Role) -> tuple[type[ConnectorOptions], str]:
-        if role not in self.parts:
-            known = " or ".join(sorted(self.parts))
-            raise UserError(
-                f"connector '{self.name}' cannot be a {role}: it is a {known}", code="connector"
-            )
-        return self.parts[role]
-
-    def _runtime(self, role: Role) -> Any:
-        module, _, name = self._part(role)[1].partition(":")
-        return getattr(import_module(f"headgate.connectors.{module}"), name)
-
-
-_CONNECTORS = {
-    c.name: c
-    for c in (
-        Connector(
-            name="impulse",
-            parts={"source": (ImpulseOptions, "impulse.source:ImpulseSource")},
-            columns=IMPULSE_COLUMNS,
-            has_event_time=True,
-        ),
-        Connector(
-            name="nexmark",
-            parts={"source": (NexmarkOptions, "nexmark.source:NexmarkSource")},
-            columns=NEXMARK_COLUMNS,
-            has_event_time=True,
-        ),
-        Connector(
-            name="single_file",
-            parts={
-                "source": (SingleFileSourceOptions, "single_file.source:SingleFileSource"),
-                "sink": (SingleFileSinkOptions, "single_file.sink:SingleFileSink"),
-                "lookup": (SingleFileLookupOptions, "single_file.lookup:SingleFileLookup"),
-            },
-        ),
-        Connector(
-            name="filesystem",
-            parts={
-                "source": (FilesystemSourceOptions, "filesystem.source:FilesystemSource"),
-                "sink": (FilesystemSinkOptions, "filesystem.sink:FilesystemSink"),
-                "lookup": (FilesystemLookupOptions, "filesystem.lookup:FilesystemLookup"),
-            },
-        ),
-        Connector(name="stdout", parts={"sink": (StdoutOptions, "stdout.sink:StdoutSink")}),
-        Connector(name="preview", parts={"sink": (PreviewOptions, "preview.sink:PreviewSink")}),
-        Connector(
-            name="blackhole", parts={"sink": (BlackholeOptions, "blackhole.sink:BlackholeSink")}
-        ),
-    )
-}
+    # "headgate", or the package and its version.
+    origin: str
+    # None if it cannot be used, and `problem` says why.
+    connector: Connector | None
+    problem: str | None = None
 
 
 def connector(name: str) -> Connector:
-    """Return a connector, or raise `UserError` that names the known ones."""
-    found = _CONNECTORS.get(name)
-    if found is None:
-        known = ", ".join(sorted(_CONNECTORS))
-        raise UserError(f"unknown connector '{name}': the known ones are {known}", code="connector")
-    return found
+    """Return a connector, or raise `UserError` that says what is wrong and what to do."""
+    return _found(name, _installed())
 
 
 def connectors() -> tuple[Connector, ...]:
-    """Return every connector, by name."""
-    return tuple(_CONNECTORS[name] for name in sorted(_CONNECTORS))
+    """Return every connector that can be used, by name."""
+    return tuple(c.connector for c in registered() if c.connector is not None)
+
+
+def registered() -> tuple[RegisteredConnector, ...]:
+    """Return every name that some package claims, also those that cannot be used."""
+    installed = _installed()
+    found = []
+    for name in sorted({point.name for point in (*BUILTIN, *installed)}):
+        origin = " and ".join(_origin(point) for point in _claims(name, installed))
+        try:
+            found.append(RegisteredConnector(name, origin, _found(name, installed)))
+        except UserError as error:
+            found.append(RegisteredConnector(name, origin, None, error.message))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[EntryPoint, ...]:
+    # Looking through every installed package costs milliseconds, and none comes while we run.
+    return tuple(entry_points(group=GROUP))
+
+
+def forget_installed() -> None:
+    """Look again at the next question: what is installed has changed."""
+    _installed.cache_clear()
+
+
+def _claims(name: str, installed: Iterable[EntryPoint]) -> list[EntryPoint]:
+    """Return the entry points that claim a name; one that is found twice counts once."""
+    claims = {p.value: p for p in (*BUILTIN, *installed) if p.name == name}
+    return list(claims.values())
+
+
+def _found(name: str, installed: tuple[EntryPoint, ...]) -> Connector:
+    claims = _claims(name, installed)
+    if not claims:
+        known = ", ".join(sorted({point.name for point in (*BUILTIN, *installed)}))
+        raise UserError(
+            f"unknown connector '{name}': the known ones are {known}. A connector of another "
+            f"package is found once that package is installed where this runs "
+            f"(its entry point in the group '{GROUP}')",
+            code="connector",
+        )
+    if len(claims) > 1:
+        owners = " and ".join(f"{_origin(point)} ({point.value})" for point in claims)
+        raise UserError(
+            f"connector '{name}' is claimed by {owners}: uninstall one of them, or rename it",
+            code="connector",
+        )
+    return _load(claims[0])
+
+
+def _load(point: EntryPoint) -> Connector:
+    name, origin = point.name, _origin(point)
+    try:
+        loaded = point.load()
+    except ModuleNotFoundError as error:
+        raise UserError(_missing_module(point, error), code="connector") from error
+    except Exception as error:
+        # It is the code of others: whatever it raises, the user learns whose it is.
+        raise UserError(
+            f"connector '{name}' of {origin} cannot be loaded from {point.value}: "
+            f"{type(error).__name__}: {error}",
+            code="connector",
+        ) from error
+    if not isinstance(loaded, Connector):
+        raise UserError(
+            f"connector '{name}' of {origin} is no connector: {point.value} is a "
+            f"{type(loaded).__name__}, not a headgate.connectors.api.Connector",
+            code="connector",
+        )
+    if loaded.name != name:
+        raise UserError(
+            f"connector '{name}' of {origin} calls itself '{loaded.name}': the entry point and "
+            "the descriptor must have one name",
+            code="connector",
+        )
+    if loaded.api_version != API_VERSION:
+        newer = "Headgate" if loaded.api_version > API_VERSION else origin
+        raise UserError(
+            f"connector '{name}' of {origin} was written for version {loaded.api_version} of the "
+            f"connector API, and this Headgate has version {API_VERSION}: upgrade {newer}",
+            code="connector",
+        )
+    return _named_in_errors(point, loaded)
+
+
+Spec = TypeVar("Spec")
+Opened = TypeVar("Opened")
+
+
+def _named_in_errors(point: EntryPoint, loaded: Connector) -> Connector:
+    """Return the connector with `open` functions that say what to install if a module lacks."""
+    source, sink, lookup = loaded.source, loaded.sink, loaded.lookup
+    return replace(
+        loaded,
+        source=source and replace(source, open=_guarded(point, source.open)),
+        sink=sink and replace(sink, open=_guarded(point, sink.open)),
+        lookup=lookup and replace(lookup, open=_guarded(point, lookup.open)),
+    )
+
+
+def _guarded(point: EntryPoint, open_part: Callable[[Spec], Opened]) -> Callable[[Spec], Opened]:
+    def opened(spec: Spec) -> Opened:
+        try:
+            return open_part(spec)
+        except ModuleNotFoundError as error:
+            raise UserError(_missing_module(point, error), code="connector") from error
+
+    return opened
+
+
+def _missing_module(point: EntryPoint, error: ModuleNotFoundError) -> str:
+    """Say what to install for a connector whose package is there without something it needs."""
+    package = point.dist.name if point.dist is not None else "headgate"
+    wanted = f"{package}[{','.join(point.extras)}]" if point.extras else str(error.name)
+    return (
+        f"connector '{point.name}' of {_origin(point)} needs the module '{error.name}', which is "
+        f"not installed: pip install '{wanted}'"
+    )
+
+
+def _origin(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "headgate"

@@ -172,8 +172,10 @@ def test_options_are_frozen() -> None:
 
 def test_every_connector_declares_option_sets() -> None:
     for found in connectors():
-        for kind, _ in found.parts.values():
-            assert issubclass(kind, ConnectorOptions)
+        for part in found.parts.values():
+            assert issubclass(part.options, ConnectorOptions)
+            for name, option in part.options.model_fields.items():
+                assert option.description, f"option {name} of {found.name} has no help"
 
 
 def test_planning_does_not_import_spark() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from headgate.connectors.registry import Connector, connector
+from headgate.connectors.blackhole.config import BlackholeOptions
+from headgate.connectors.descriptor import Connector, LookupPart
+from headgate.connectors.registry import connector
 from headgate.core.graph import LookupJoinSpec, PipelineGraph
 from headgate.planner.planning import plan_pipeline
 from tests.unit.planner.planner_world import TABLES, ids, only, planned, spec_of
@@ -139,8 +141,11 @@ def test_union_without_all_drops_repeated_rows() -> None:
 
 def lookup(query: str, columns: str = "id BIGINT PRIMARY KEY, name TEXT") -> PipelineGraph:
     """Plan with a lookup table `people`, of a connector that has that role."""
-    options = connector("blackhole").parts["sink"]
-    fake = Connector(name="fake", parts={"lookup": options})
+
+    def never(spec: LookupJoinSpec) -> NoReturn:
+        raise AssertionError("planning opens nothing")
+
+    fake = Connector(name="fake", api_version=1, lookup=LookupPart(BlackholeOptions, never))
     return plan_pipeline(
         f"{TABLES} CREATE TEMPORARY TABLE people ({columns}) WITH (connector = 'fake'); {query}",
         find_connector=lambda name: fake if name == "fake" else connector(name),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.core.graph import SinkSpec, SourceSpec
@@ -238,11 +240,10 @@ def test_set_updating_ttl_applies_to_what_follows() -> None:
 
 
 def test_metadata_columns_come_in_two_spellings() -> None:
-    from headgate.connectors.registry import Connector, connector
+    from headgate.connectors.registry import connector
     from headgate.planner.planning import plan_pipeline
 
-    single = connector("single_file")
-    fake = Connector(name="single_file", parts=single.parts, metadata_keys={"offset": "bigint"})
+    fake = replace(connector("single_file"), metadata_keys={"offset": "bigint"})
     for form in ("METADATA FROM 'offset'", "GENERATED ALWAYS AS (metadata('offset')) STORED"):
         graph = plan_pipeline(
             f"CREATE TABLE t (a INT, o BIGINT {form}) WITH (connector = 'single_file', "

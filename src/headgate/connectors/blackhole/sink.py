@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from headgate.connectors.base import StageContext, StageWriter
 from headgate.core.checkpoint import StagedFile
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 class BlackholeSink:
     """Exactly once, in the sense that nothing is written at all."""
-
-    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
 
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec

@@ -18,9 +18,11 @@ FileFormat = Literal["json", "debezium_json", "csv", "raw_string", "parquet"]
 class _Storage(ParquetOptions):
     """Where the folder is: a local path, file:// or an object store's URL."""
 
-    path: str
-    # Settings of the object store, given as `storage.<key>`.
-    storage: dict[str, str] = Field(default_factory=dict)
+    path: str = Field(description="the folder: a local path, file:// or an object store's URL")
+    storage: dict[str, str] = Field(
+        default_factory=dict,
+        description="settings of the object store, each given as storage.<key>",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -45,15 +47,31 @@ class FilesystemSourceOptions(_Storage, SourceFormat):
         "read_mode": "source.read_mode",
     }
 
-    format: FileFormat  # type: ignore[assignment]
-    # Only files whose path below the folder matches somewhere are read.
-    regex_pattern: str | None = Field(None, alias="source.regex_pattern")
-    # bounded = end after the files that were there at the start.
-    read_mode: Literal["streaming", "bounded"] = Field("streaming", alias="source.read_mode")
-    # How often the folder is listed.
-    poll_interval: Seconds = Field("1s", alias="source.poll_interval", validate_default=True)
-    # How many read files the position names one by one; see docs/connectors.md.
-    remember_files: int = Field(4_000, alias="source.remember_files", ge=1)
+    format: FileFormat = Field(  # type: ignore[assignment]
+        description="how the files are written"
+    )
+    regex_pattern: str | None = Field(
+        None,
+        alias="source.regex_pattern",
+        description="only files whose path below the folder matches somewhere are read",
+    )
+    read_mode: Literal["streaming", "bounded"] = Field(
+        "streaming",
+        alias="source.read_mode",
+        description="bounded = end after the files that were there at the start",
+    )
+    poll_interval: Seconds = Field(
+        "1s",
+        alias="source.poll_interval",
+        validate_default=True,
+        description="how often the folder is listed",
+    )
+    remember_files: int = Field(
+        4_000,
+        alias="source.remember_files",
+        ge=1,
+        description="how many read files the position names one by one",
+    )
 
     @model_validator(mode="after")
     def _pattern_compiles(self) -> FilesystemSourceOptions:
@@ -67,7 +85,7 @@ class FilesystemSourceOptions(_Storage, SourceFormat):
 class FilesystemLookupOptions(FilesystemSourceOptions):
     """All files of a folder as a table by primary key."""
 
-    format: Literal["json", "csv", "parquet"]
+    format: Literal["json", "csv", "parquet"] = Field(description="how the files are written")
 
 
 class FilesystemSinkOptions(_Storage, SinkFormat):
@@ -85,23 +103,53 @@ class FilesystemSinkOptions(_Storage, SinkFormat):
         "file_prefix": "filename.prefix",
     }
 
-    format: FileFormat  # type: ignore[assignment]
-    # Folders `name=value` by these columns, below the folders of the time pattern.
-    partition_fields: Names = Field((), alias="partitioning.fields")
-    # strftime pattern over the rows' event time: '%Y/%m/%d/%H'.
-    time_pattern: str | None = Field(None, alias="partitioning.time_pattern")
-    # A file is closed when it has reached this size.
-    file_size: Bytes = Field(128_000_000, alias="rolling_policy.file_size", gt=0)
+    format: FileFormat = Field(  # type: ignore[assignment]
+        description="how the files are written"
+    )
+    partition_fields: Names = Field(
+        (),
+        alias="partitioning.fields",
+        description="folders name=value by these columns, below those of the time pattern",
+    )
+    time_pattern: str | None = Field(
+        None,
+        alias="partitioning.time_pattern",
+        description="strftime pattern of the rows' event time: '%Y/%m/%d/%H'",
+    )
+    file_size: Bytes = Field(
+        128_000_000,
+        alias="rolling_policy.file_size",
+        gt=0,
+        description="a file that has reached it is closed",
+    )
     # Every checkpoint closes its files, so these two are kept by any checkpoint interval below
     # them; they are accepted for the sake of pipelines that set them.
-    interval: Seconds | None = Field(None, alias="rolling_policy.interval")
-    inactivity_interval: Seconds | None = Field(None, alias="rolling_policy.inactivity_interval")
-    # Before the name of every file.
-    filename_prefix: str | None = Field(None, alias="filename.prefix", pattern=r"^[\w.-]+$")
-    # In place of the format's own suffix.
-    filename_suffix: str | None = Field(None, alias="filename.suffix", pattern=r"^\.?[\w.-]+$")
+    interval: Seconds | None = Field(
+        None, alias="rolling_policy.interval", description="accepted: every checkpoint closes files"
+    )
+    inactivity_interval: Seconds | None = Field(
+        None,
+        alias="rolling_policy.inactivity_interval",
+        description="accepted: every checkpoint closes files",
+    )
+    filename_prefix: str | None = Field(
+        None,
+        alias="filename.prefix",
+        pattern=r"^[\w.-]+$",
+        description="before the name of every file",
+    )
+    filename_suffix: str | None = Field(
+        None,
+        alias="filename.suffix",
+        pattern=r"^\.?[\w.-]+$",
+        description="in place of the format's own suffix",
+    )
     # The names are fixed by (job, sink, epoch), or a publish could not be repeated.
-    filename_strategy: Literal["serial", "epoch"] | None = Field(None, alias="filename.strategy")
+    filename_strategy: Literal["serial", "epoch"] | None = Field(
+        None,
+        alias="filename.strategy",
+        description="accepted: names are fixed by job, sink and epoch",
+    )
 
     def check_columns(self, columns: tuple[Column, ...]) -> None:
         super().check_columns(columns)

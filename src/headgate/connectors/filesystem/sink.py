@@ -7,7 +7,7 @@ sink, epoch, subtask and a number: to repeat it replaces each file by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from headgate.connectors.base import StageContext, StageWriter
 from headgate.connectors.filesystem.config import FilesystemSinkOptions
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 class FilesystemSink:
     """No state and no commit data: the staged files say all that a publish needs."""
-
-    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
 
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec

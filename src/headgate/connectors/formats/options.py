@@ -21,12 +21,25 @@ class FormatOptions(ConnectorOptions):
 
     synonyms: ClassVar = {"parquet_compression": "parquet.compression"}
 
-    format: Literal["json", "debezium_json", "csv", "raw_string"] = "json"
-    # Rows in text files are lines: the only framing there is.
-    framing: Literal["newline"] | None = None
-    json_unstructured: bool = Field(False, alias="json.unstructured")
-    csv_header: bool = Field(True, alias="csv.header")
-    csv_delimiter: str = Field(",", alias="csv.delimiter", min_length=1, max_length=1)
+    format: Literal["json", "debezium_json", "csv", "raw_string"] = Field(
+        "json", description="how a row is written"
+    )
+    framing: Literal["newline"] | None = Field(
+        None, description="rows in text files are lines: the only framing there is"
+    )
+    json_unstructured: bool = Field(
+        False, alias="json.unstructured", description="the whole line in one column `value TEXT`"
+    )
+    csv_header: bool = Field(
+        True, alias="csv.header", description="the first line of a file names the columns"
+    )
+    csv_delimiter: str = Field(
+        ",",
+        alias="csv.delimiter",
+        min_length=1,
+        max_length=1,
+        description="what stands between two values",
+    )
 
     @property
     def updating(self) -> bool:
@@ -47,17 +60,21 @@ class FormatOptions(ConnectorOptions):
 class SourceFormat(FormatOptions):
     """How a source reads rows."""
 
-    # What happens to a row that cannot be read.
-    bad_data: Literal["fail", "drop"] = "fail"
+    bad_data: Literal["fail", "drop"] = Field(
+        "fail", description="what happens to a row that cannot be read"
+    )
 
 
 class SinkFormat(FormatOptions):
     """How a sink writes rows."""
 
-    # None = the format's own: text in json, milliseconds in debezium_json.
-    json_timestamp_format: TimestampFormat | None = Field(None, alias="json.timestamp_format")
+    json_timestamp_format: TimestampFormat | None = Field(
+        None,
+        alias="json.timestamp_format",
+        description="absent = text in json, milliseconds in debezium_json",
+    )
     json_decimal_encoding: Literal["number", "string"] = Field(
-        "number", alias="json.decimal_encoding"
+        "number", alias="json.decimal_encoding", description="how a DECIMAL is written"
     )
 
     @property
@@ -71,6 +88,11 @@ class ParquetOptions(ConnectorOptions):
     """How Parquet files are written."""
 
     parquet_compression: Literal["zstd", "snappy", "gzip", "lz4", "uncompressed"] = Field(
-        "zstd", alias="parquet.compression"
+        "zstd", alias="parquet.compression", description="how the columns of a file are compressed"
     )
-    parquet_row_group_size: Bytes = Field(64_000_000, alias="parquet.row_group_size", gt=0)
+    parquet_row_group_size: Bytes = Field(
+        64_000_000,
+        alias="parquet.row_group_size",
+        gt=0,
+        description="of rows in memory, before compression",
+    )

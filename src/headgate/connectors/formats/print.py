@@ -2,7 +2,7 @@
 
 They stage and publish like the others, so a row is shown when its epoch is recorded, and once per
 life of the worker. A crash between showing and the committed marker repeats the epoch's lines:
-the terminal cannot be asked what it has shown. Hence `at_least_once`.
+the terminal cannot be asked what it has shown. Hence `at_least_once` in their descriptors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from headgate.connectors.base import StageContext, StageWriter
 from headgate.connectors.formats.encode import TextEncoder
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 class PrintSink:
     """Appends each epoch's lines to `path`, or to the worker's standard output."""
-
-    guarantee: Literal["exactly_once", "at_least_once"] = "at_least_once"
 
     def __init__(self, spec: SinkSpec, options: SinkFormat, path: str | None) -> None:
         self._spec = spec

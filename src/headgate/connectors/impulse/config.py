@@ -21,14 +21,20 @@ class ImpulseOptions(ConnectorOptions):
 
     synonyms: ClassVar = {"interval": "event_time_interval"}
 
-    # Rows per second of real time; absent = as fast as they are taken.
-    event_rate: float | None = Field(None, gt=0)
-    # Event time between two rows; absent = the time between them at `event_rate`, else 1 ms.
-    event_time_interval: Nanoseconds | None = None
-    # Rows in all; absent = without end.
-    message_count: int | None = Field(None, ge=0)
-    # Event time of row 0; absent = the time of the job's first micro-batch.
-    start_time: Moment | None = None
+    event_rate: float | None = Field(
+        None,
+        gt=0,
+        description="rows per second of real time; absent = as fast as they are taken",
+    )
+    event_time_interval: Nanoseconds | None = Field(
+        None,
+        description="event time between two rows; absent = their time at event_rate, else 1 ms",
+    )
+    message_count: int | None = Field(None, ge=0, description="rows in all; absent = without end")
+    start_time: Moment | None = Field(
+        None,
+        description="event time of row 0; absent = the time of the job's first micro-batch",
+    )
 
     def check_columns(self, columns: tuple[Column, ...]) -> None:
         known = {c.name for c in IMPULSE_COLUMNS}

@@ -36,16 +36,23 @@ class NexmarkOptions(ConnectorOptions):
 
     synonyms: ClassVar = {"events": "message_count", "interval": "event_time_interval"}
 
-    # Events per second of real time; absent = as fast as they are taken.
-    event_rate: float | None = Field(None, gt=0)
-    # Seconds to run: with `event_rate`, the number of events.
-    runtime: float | None = Field(None, gt=0)
-    # Events in all; absent = without end.
-    message_count: int | None = Field(None, ge=0)
-    # Event time between two events; absent = the time between them at `event_rate`, else 0.1 ms.
-    event_time_interval: Nanoseconds | None = None
-    # Event time of event 0; absent = the time of the job's first micro-batch.
-    start_time: Moment | None = None
+    event_rate: float | None = Field(
+        None,
+        gt=0,
+        description="events per second of real time; absent = as fast as they are taken",
+    )
+    runtime: float | None = Field(
+        None, gt=0, description="seconds to run: with event_rate, the number of events"
+    )
+    message_count: int | None = Field(None, ge=0, description="events in all; absent = without end")
+    event_time_interval: Nanoseconds | None = Field(
+        None,
+        description="event time between two events; absent = their time at event_rate, else 0.1 ms",
+    )
+    start_time: Moment | None = Field(
+        None,
+        description="event time of event 0; absent = the time of the job's first micro-batch",
+    )
 
     @property
     def limit(self) -> int | None:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from headgate.connectors.formats.options import SinkFormat, SourceFormat
 
 
 class SingleFileSourceOptions(SourceFormat):
     """Reads a local file of lines from start to end, once."""
 
-    path: str
-    # Known to Arroyo's tests, where a source waits to be started; nothing waits here.
-    wait_for_control: bool | None = None
+    path: str = Field(description="the file; it is complete before it is read")
+    # Arroyo's tests set it: there a source waits to be started.
+    wait_for_control: bool | None = Field(None, description="accepted; nothing waits here")
 
 
 class SingleFileLookupOptions(SingleFileSourceOptions):
     """The lines of a file as a table by primary key."""
 
-    format: Literal["json", "csv"] = "json"
+    format: Literal["json", "csv"] = Field("json", description="how a row is written")
 
 
 class SingleFileSinkOptions(SinkFormat):
     """Writes a local file of lines."""
 
-    path: str
-    # Replace a file that another job has written.
-    overwrite: bool = False
+    path: str = Field(description="the file; its folder must exist")
+    overwrite: bool = Field(False, description="replace a file that another job has written")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from headgate.connectors.base import StageContext, StageWriter
 from headgate.connectors.formats.encode import TextEncoder
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 class SingleFileSink:
     """State: {"next_offset"}. Commit data: {"offset", "length"} of the epoch in the file."""
-
-    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
 
     def __init__(self, spec: SinkSpec) -> None:
         self._spec = spec

@@ -17,7 +17,9 @@ import pyspark.daemon
 import pyspark.sql.pandas.serializers
 import pyspark.worker
 
+import headgate.connectors.filesystem.sink
 import headgate.connectors.registry
+import headgate.connectors.single_file.sink
 import headgate.engine.operators.deduplicate
 import headgate.engine.operators.process
 import headgate.engine.operators.session

@@ -1,0 +1,94 @@
+"""The public contract of connectors: everything that a connector outside the project may import.
+
+What is named here is stable: it changes incompatibly only with `API_VERSION`, which the registry
+compares with the version that a connector was written for. Everything else in `headgate` may
+change at any time. `docs/writing-a-connector.md` builds a connector from these names, and
+`headgate.testing` has the tests that it must pass.
+"""
+
+from __future__ import annotations
+
+from headgate.connectors.base import (
+    BAD_COLUMN,
+    BAD_SAMPLE_COLUMN,
+    EVENT_TIME_COLUMN,
+    KnowingSource,
+    KnownRows,
+    Lookup,
+    Sink,
+    Source,
+    SourceCut,
+    StageContext,
+    StageWriter,
+)
+from headgate.connectors.descriptor import (
+    API_VERSION,
+    Connector,
+    Guarantee,
+    LookupPart,
+    Role,
+    SinkPart,
+    SourcePart,
+)
+from headgate.connectors.options import (
+    Bytes,
+    ConnectorOptions,
+    Moment,
+    Names,
+    Nanoseconds,
+    Seconds,
+    moment_us,
+    parse_nanoseconds,
+    parse_options,
+)
+from headgate.core.checkpoint import StagedFile
+from headgate.core.errors import BadDataError, ExternalError, StorageError, UserError
+from headgate.core.failpoints import failpoint
+from headgate.core.graph import OP_COLUMN, Column, LookupJoinSpec, SinkSpec, SourceSpec
+from headgate.core.ids import Epoch, JobId, OperatorId
+from headgate.core.model import JsonValue
+
+__all__ = [
+    "API_VERSION",
+    "BAD_COLUMN",
+    "BAD_SAMPLE_COLUMN",
+    "EVENT_TIME_COLUMN",
+    "OP_COLUMN",
+    "BadDataError",
+    "Bytes",
+    "Column",
+    "Connector",
+    "ConnectorOptions",
+    "Epoch",
+    "ExternalError",
+    "Guarantee",
+    "JobId",
+    "JsonValue",
+    "KnowingSource",
+    "KnownRows",
+    "Lookup",
+    "LookupJoinSpec",
+    "LookupPart",
+    "Moment",
+    "Names",
+    "Nanoseconds",
+    "OperatorId",
+    "Role",
+    "Seconds",
+    "Sink",
+    "SinkPart",
+    "SinkSpec",
+    "Source",
+    "SourceCut",
+    "SourcePart",
+    "SourceSpec",
+    "StageContext",
+    "StageWriter",
+    "StagedFile",
+    "StorageError",
+    "UserError",
+    "failpoint",
+    "moment_us",
+    "parse_nanoseconds",
+    "parse_options",
+]
