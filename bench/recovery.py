@@ -25,7 +25,7 @@ from bench.pipelines import job_spec, sql
 from bench.results import RunResult
 from headgate.components import configured_controller
 from headgate.config import Config, ControllerConfig
-from headgate.controller.announcements import Noted, Notice
+from headgate.controller.announcements import Announcement, Noted
 from headgate.controller.controller import Controller
 from headgate.controller.processes.fleet import SPARES
 from headgate.controller.processes.sessions import kill_session
@@ -144,7 +144,7 @@ def main() -> None:
     )
     phases: dict[str, float] = {}
 
-    def hear(notice: Notice) -> None:
+    def hear(notice: Announcement) -> None:
         if isinstance(notice, Noted) and isinstance(notice.note, PhaseNote):
             phases[notice.note.phase] = notice.note.duration_ms
 

@@ -18,7 +18,7 @@ from bench.pipelines import job_spec, sql
 from bench.results import Batch, Checkpoint, RunResult
 from bench.state_rows import checked
 from headgate.components import embedded_controller
-from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.notes import CheckpointNote
 from headgate.core.messages import Progress
@@ -40,7 +40,7 @@ class Listener:
         self.beats: list[tuple[float, Progress]] = []
         self.checkpoints: list[CheckpointNote] = []
 
-    def hear(self, notice: Notice) -> None:
+    def hear(self, notice: Announcement) -> None:
         now = time.perf_counter()
         with self._lock:
             match notice:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from headgate.controller.applying import Change, apply_event
 from headgate.controller.rules.events import StopRequested, TakenUp
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.limits import Limits
@@ -26,7 +27,6 @@ from headgate.controller.store.jobs import (
     StoredJob,
 )
 from headgate.controller.store.tables import jobs
-from headgate.controller.turn import Change, drive
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import Epoch, Generation, JobId
 from tests.contracts.postgres import find_binaries, postgres_server
@@ -150,7 +150,7 @@ def test_deleted_job_is_gone_with_its_history(store: JobStore) -> None:
     created(store)
     lease = lease_of(store)
     before = get(store).state
-    after = drive(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
+    after = apply_event(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
     store.save(lease, 1, change_to(before, after))
     store.delete_job(JOB)
     assert store.get_job(JOB) is None
@@ -271,7 +271,7 @@ def test_write_of_a_controller_that_lost_its_lease_changes_nothing(store: JobSto
     new = store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
     assert isinstance(new, Lease)
     before = get(store).state
-    after = drive(before, StopRequested(mode="force"), 60_000, lambda change: None).state
+    after = apply_event(before, StopRequested(mode="force"), 60_000, lambda change: None).state
     assert store.save(old, 1, change_to(before, after)) == LeaseLost()
     assert get(store).state == before
     assert store.read_history(JOB) == []
@@ -282,7 +282,7 @@ def test_write_that_does_not_know_the_last_one_changes_nothing(store: JobStore) 
     created(store)
     lease = lease_of(store)
     before = get(store).state
-    after = drive(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
+    after = apply_event(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
     assert store.save(lease, 1, change_to(before, after)) == Saved(version=2)
     assert store.save(lease, 1, change_to(before, after)) == LeaseLost()
     assert len(store.read_history(JOB)) == 1
@@ -293,11 +293,11 @@ def test_history_keeps_every_change_with_reason_and_duration(store: JobStore) ->
     lease, version = lease_of(store), 1
     state = get(store).state
     for at_ms, event in ((1_500, TakenUp(claimant="c")), (1_700, StopRequested(mode="force"))):
-        driven = drive(state, event, at_ms, lambda change: None)
-        assert driven.change is not None
-        saved = store.save(lease, version, driven.change)
+        applied = apply_event(state, event, at_ms, lambda change: None)
+        assert applied.change is not None
+        saved = store.save(lease, version, applied.change)
         assert isinstance(saved, Saved)
-        state, version = driven.state, saved.version
+        state, version = applied.state, saved.version
     moves = [entry.transition for entry in store.read_history(JOB)]
     assert [(m.before, m.after, m.duration_ms) for m in moves if m] == [
         ("created", "compiling", 500),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from headgate.controller.rules.events import (
     ActionFailed,
     Event,
-    LoadPrepared,
+    LoadPlanned,
 )
 from headgate.core.checkpoint import SinkCommit, StagedFile
 from headgate.core.ids import JobId, OperatorId
@@ -299,7 +299,7 @@ class Checks:
         """What a preparation may answer depends on what was true when it began."""
         for event in events:
             match event:
-                case LoadPrepared():
+                case LoadPlanned():
                     self._load_prepared(job, event, before)
                 case ActionFailed(error=error) if error.code == "unrecoverable_epoch":
                     still = before.newest == self.jobs[job].newest and self.is_recoverable(job)
@@ -308,7 +308,7 @@ class Checks:
                 case _:
                     pass
 
-    def _load_prepared(self, job: JobId, event: LoadPrepared, before: LoadLook) -> None:
+    def _load_prepared(self, job: JobId, event: LoadPlanned, before: LoadLook) -> None:
         plan, watch = event.plan, self.jobs[job]
         if event.skipped:
             self._world.counts["checkpoints set aside"] += len(event.skipped)
@@ -335,7 +335,7 @@ class Checks:
                 "restored_too_old", f"epoch {restored}, but epoch {before.published} is published"
             )
 
-    def _state_ignored(self, job: JobId, watch: JobWatch, event: LoadPrepared) -> None:
+    def _state_ignored(self, job: JobId, watch: JobWatch, event: LoadPlanned) -> None:
         """A job that ignores its state still publishes what it can read."""
         pending = {int(commit.epoch) for commit in event.plan.pending_commits}
         for epoch in range(watch.unverified, event.lineage.last_epoch + 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headgate.controller.applying import Change
 from headgate.controller.rules.actions import (
     Action,
     MarkCommitted,
@@ -28,7 +29,6 @@ from headgate.controller.rules.events import (
 )
 from headgate.controller.rules.notes import AbortNote, CheckpointNote, CleanupNote, SkippedNote
 from headgate.controller.rules.state import JobState, is_terminal
-from headgate.controller.turn import Change
 from headgate.core.messages import Barrier
 from tests.simulation.violation import Violation
 

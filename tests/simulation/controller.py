@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headgate.controller.applying import Change, apply_event
 from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.perform import is_slow, perform
 from headgate.controller.effects.ports import JobPorts
@@ -12,7 +13,6 @@ from headgate.controller.effects.slots import SlotPool
 from headgate.controller.rules.actions import Action, PrepareLoad
 from headgate.controller.rules.events import Event, TakenUp, Tick
 from headgate.controller.rules.state import JobState, next_deadline
-from headgate.controller.turn import Change, drive
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings
 from tests.simulation.bucket import open_view
@@ -201,14 +201,14 @@ class Runner:
     def _handle(self, event: Event) -> None:
         self._world.trace(f"{self._controller.name}:{self.job}", event)
         self._world.conduct.event_begins(self, event)
-        driven = drive(self.state, event, self._controller.now_ms(), self._persist)
-        if driven.change is not None:
-            self._world.conduct.job_changed(self, driven.change)
-        before, self.state = self.state, driven.state
-        stored = driven.change is not None and self._database is self._world.database
+        applied = apply_event(self.state, event, self._controller.now_ms(), self._persist)
+        if applied.change is not None:
+            self._world.conduct.job_changed(self, applied.change)
+        before, self.state = self.state, applied.state
+        stored = applied.change is not None and self._database is self._world.database
         self._world.conduct.event_handled(self, event, before, stored=stored)
         self._controller.crash_point()
-        for action in driven.actions:
+        for action in applied.actions:
             self._perform(action)
             self._controller.crash_point()
 

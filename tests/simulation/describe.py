@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.controller.rules.actions import RecordCheckpoint, SendToWorker, StartPipeline
-from headgate.controller.rules.events import Compiled, LoadPrepared
+from headgate.controller.rules.events import Compiled, LoadPlanned
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.messages import (
     Barrier,
@@ -49,9 +49,9 @@ def describe(what: object) -> str:
             return f"StartPipeline {_plan(plan)}"
         case RecordCheckpoint(epoch=epoch, attempt=attempt, lineage=lineage):
             return f"RecordCheckpoint {epoch}/{attempt} {lineage}"
-        case LoadPrepared(plan=plan, lineage=lineage, skipped=skipped):
+        case LoadPlanned(plan=plan, lineage=lineage, skipped=skipped):
             aside = [int(entry.epoch) for entry in skipped]
-            return f"LoadPrepared {_plan(plan)} {lineage} set aside: {aside}"
+            return f"LoadPlanned {_plan(plan)} {lineage} set aside: {aside}"
         case Compiled():
             return "Compiled"
         case _:

@@ -13,8 +13,8 @@ from typing import Any
 from headgate.controller.checkpoints import advance, coordinator
 from headgate.controller.checkpoints.phases import (
     Collecting,
-    Committing,
     Idle,
+    Publishing,
     Recording,
     sink_commits,
 )
@@ -92,12 +92,12 @@ def catch(name: str) -> Outcome | None:
 def publish_before_record() -> list[Patch]:
     real = coordinator.writes
 
-    def writes(c: Any, frame: Any) -> tuple[Action, ...]:
-        actions: tuple[Action, ...] = real(c, frame)
+    def writes(c: Any, view: Any) -> tuple[Action, ...]:
+        actions: tuple[Action, ...] = real(c, view)
         if isinstance(c.phase, Recording):
-            sinks = sink_commits(c.phase, frame.needs)
-            early = Commit(generation=frame.generation, epoch=c.phase.flight.epoch, sinks=sinks)
-            actions = (SendToWorker(generation=frame.generation, message=early), *actions)
+            sinks = sink_commits(c.phase, view.needs)
+            early = Commit(generation=view.generation, epoch=c.phase.checkpoint.epoch, sinks=sinks)
+            actions = (SendToWorker(generation=view.generation, message=early), *actions)
         return actions
 
     return [(advance, "writes", writes)]
@@ -121,11 +121,11 @@ def generation_not_checked() -> list[Patch]:
 
     real_ack, real_cut = advance.on_ack, advance.on_cut
 
-    def on_ack(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
-        return real_ack(c, frame, replace(message, generation=frame.generation), now_ms)
+    def on_ack(c: Any, view: Any, message: Any, now_ms: int) -> Any:
+        return real_ack(c, view, replace(message, generation=view.generation), now_ms)
 
-    def on_cut(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
-        return real_cut(c, frame, replace(message, generation=frame.generation), now_ms)
+    def on_cut(c: Any, view: Any, message: Any, now_ms: int) -> Any:
+        return real_cut(c, view, replace(message, generation=view.generation), now_ms)
 
     return [
         (step, "is_outdated", is_outdated),
@@ -141,13 +141,13 @@ def attempt_not_checked() -> list[Patch]:
     def current(c: Any, message: Any) -> Any:
         if not isinstance(c.phase, Collecting):
             return message
-        return replace(message, attempt=c.phase.flight.attempt)
+        return replace(message, attempt=c.phase.checkpoint.attempt)
 
-    def on_ack(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
-        return real_ack(c, frame, current(c, message), now_ms)
+    def on_ack(c: Any, view: Any, message: Any, now_ms: int) -> Any:
+        return real_ack(c, view, current(c, message), now_ms)
 
-    def on_cut(c: Any, frame: Any, message: Any, now_ms: int) -> Any:
-        return real_cut(c, frame, current(c, message), now_ms)
+    def on_cut(c: Any, view: Any, message: Any, now_ms: int) -> Any:
+        return real_cut(c, view, current(c, message), now_ms)
 
     return [(advance, "on_ack", on_ack), (advance, "on_cut", on_cut)]
 
@@ -156,15 +156,17 @@ def attempt_not_checked() -> list[Patch]:
 def abort_skips_epoch() -> list[Patch]:
     real = coordinator._start_checkpoint
 
-    def start(c: Any, frame: Any, now_ms: int, *, attempt: int) -> Any:
-        decided = real(c, frame, now_ms, attempt=attempt)
+    def start(c: Any, view: Any, now_ms: int, *, attempt: int) -> Any:
+        decided = real(c, view, now_ms, attempt=attempt)
         if attempt == 1:
             return decided
         phase = decided.coordinator.phase
         assert isinstance(phase, Collecting)
-        flight = phase.flight
-        moved = Collecting(flight=replace(flight, epoch=Epoch(flight.epoch + attempt - 1)))
-        barrier = coordinator.barrier(moved.flight, frame)
+        checkpoint = phase.checkpoint
+        moved = Collecting(
+            checkpoint=replace(checkpoint, epoch=Epoch(checkpoint.epoch + attempt - 1))
+        )
+        barrier = coordinator.barrier(moved.checkpoint, view)
         return replace(
             decided, coordinator=replace(decided.coordinator, phase=moved), actions=(barrier,)
         )
@@ -176,12 +178,12 @@ def abort_skips_epoch() -> list[Patch]:
 def marked_before_published() -> list[Patch]:
     real = advance.on_recorded
 
-    def on_recorded(c: Any, frame: Any, event: CheckpointRecorded, now_ms: int) -> Any:
-        decided = real(c, frame, event, now_ms)
+    def on_recorded(c: Any, view: Any, event: CheckpointRecorded, now_ms: int) -> Any:
+        decided = real(c, view, event, now_ms)
         phase = decided.coordinator.phase
-        if not isinstance(phase, Committing):
+        if not isinstance(phase, Publishing):
             return decided
-        marked = advance._mark(decided.coordinator, phase, frame)
+        marked = advance._mark(decided.coordinator, phase, view)
         return replace(marked, actions=(*decided.actions, *marked.actions))
 
     return [(advance, "on_recorded", on_recorded)]
@@ -191,10 +193,10 @@ def marked_before_published() -> list[Patch]:
 def one_publish_is_enough() -> list[Patch]:
     real = advance.on_published
 
-    def on_published(c: Any, frame: Any, message: Any) -> Any:
-        if isinstance(c.phase, Committing) and message.operator in c.phase.waiting:
+    def on_published(c: Any, view: Any, message: Any) -> Any:
+        if isinstance(c.phase, Publishing) and message.operator in c.phase.waiting:
             c = replace(c, phase=replace(c.phase, waiting=(message.operator,)))
-        return real(c, frame, message)
+        return real(c, view, message)
 
     return [(advance, "on_published", on_published)]
 
@@ -203,13 +205,13 @@ def one_publish_is_enough() -> list[Patch]:
 def cleanup_during_checkpoint() -> list[Patch]:
     real = coordinator.poll
 
-    def poll(c: Any, frame: Any, now_ms: int) -> Any:
-        decided = real(c, frame, now_ms)
+    def poll(c: Any, view: Any, now_ms: int) -> Any:
+        decided = real(c, view, now_ms)
         due = not isinstance(c.phase, Idle) and c.checkpoints_since_cleanup > 0
-        if not due or frame.cleaning:
+        if not due or view.cleaning:
             return decided
         cleaned = replace(decided.coordinator, checkpoints_since_cleanup=0)
-        actions = (*decided.actions, coordinator.cleanup(frame))
+        actions = (*decided.actions, coordinator.cleanup(view))
         return replace(decided, coordinator=cleaned, actions=actions)
 
     return [(coordinator, "poll", poll)]
@@ -217,12 +219,12 @@ def cleanup_during_checkpoint() -> list[Patch]:
 
 @mutant("a checkpoint that is due does not wait for the cleanup")
 def checkpoint_during_cleanup() -> list[Patch]:
-    real = generation.frame_of
+    real = generation.view_of
 
-    def frame_of(facts: JobFacts, generation: Any) -> Any:
+    def view_of(facts: JobFacts, generation: Any) -> Any:
         return replace(real(facts, generation), cleaning=False)
 
-    return [(generation, "frame_of", frame_of)]
+    return [(generation, "view_of", view_of)]
 
 
 @mutant("a failure makes a stop that was asked for forgotten")

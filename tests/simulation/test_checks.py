@@ -10,7 +10,7 @@ import pytest
 
 from headgate.controller.checkpoints.phases import Coordinator
 from headgate.controller.rules.events import Event, RestartRequested, Tick
-from headgate.controller.rules.generation import Live
+from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts, Lineage
 from headgate.controller.rules.state import JobState
 from headgate.controller.rules.states.running import Running
@@ -61,7 +61,7 @@ def _running(facts: JobFacts) -> Running:
     coordinator = Coordinator(
         lineage=Lineage(), last_started_ms=0, last_cleanup_ms=0, checkpoints_since_cleanup=0
     )
-    live = Live(
+    running = RunningGeneration(
         generation=Generation(1),
         parallelism=1,
         needs=(),
@@ -69,7 +69,7 @@ def _running(facts: JobFacts) -> Running:
         since_ms=0,
         last_heard_ms=0,
     )
-    return Running(facts=facts, live=live)
+    return Running(facts=facts, running=running)
 
 
 def _handled(runner: Runner, state: JobState) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headgate.controller.rules.actions import Action, SendToWorker, WriteSavepoint
-from headgate.controller.rules.events import LoadPrepared, SavepointWritten, Tick
+from headgate.controller.rules.events import LoadPlanned, SavepointWritten, Tick
 from headgate.controller.rules.job_facts import Lineage
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.ids import Epoch, Generation
@@ -128,10 +128,10 @@ def test_only_a_new_attempt_gives_a_checkpoint_more_time(
 # ---- never older than what was published -----------------------------------------------------
 
 
-def from_nothing(world: World) -> LoadPrepared:
+def from_nothing(world: World) -> LoadPlanned:
     job = next(iter(world.workloads))
     plan = LoadingPlan(job=job, parallelism=1)
-    return LoadPrepared(turn=1, plan=plan, lineage=Lineage(), fingerprint="")
+    return LoadPlanned(turn=1, plan=plan, lineage=Lineage(), fingerprint="")
 
 
 BEFORE = LoadLook(published=1, newest=1, recoverable=True, reset_allowed=False)

@@ -36,4 +36,4 @@ class ProgressMade:
     progress: Progress
 
 
-Notice = StateChanged | Noted | ProgressMade
+Announcement = StateChanged | Noted | ProgressMade

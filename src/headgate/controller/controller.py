@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.controller.announcements import Notice, ProgressMade
+from headgate.controller.announcements import Announcement, ProgressMade
 from headgate.controller.assembling import Compiler, JobAssembly, check_spec, scratch_dir
 from headgate.controller.clock import SteadyClock
 from headgate.controller.effects.claimant import Claimant
@@ -103,7 +103,7 @@ class Controller:
         # What the last worker of a job said; kept after the job's end.
         self._progress: dict[JobId, Progress] = {}
         self._takes_up = True
-        self._subscribers: list[Callable[[Notice], None]] = []
+        self._subscribers: list[Callable[[Announcement], None]] = []
         self._closed = threading.Event()
         self._store = JobStore(settings.database_url)
         self._slots = SlotPool(settings.slots)
@@ -149,8 +149,8 @@ class Controller:
             self._store.release_lease(job.runner.lease)
         self._store.close()
 
-    def subscribe(self, callback: Callable[[Notice], None]) -> Callable[[], None]:
-        """Call back on every notice, from a runner's thread; returns how to end it."""
+    def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
+        """Call back on every announcement, from a runner's thread; returns how to end it."""
         with self._lock:
             self._subscribers.append(callback)
 
@@ -286,7 +286,7 @@ class Controller:
     ) -> JobStatus:
         """Return the first status that meets the condition. Raises `ExternalError` on timeout."""
         changed = threading.Event()
-        unsubscribe = self.subscribe(lambda notice: changed.set())
+        unsubscribe = self.subscribe(lambda announcement: changed.set())
         deadline = time.monotonic() + timeout_seconds
         try:
             while not condition(status := self.job_status(job)):
@@ -360,7 +360,7 @@ class Controller:
         shutil.rmtree(self._data_dir / "scratch" / job, ignore_errors=True)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
         runner = JobRunner(
-            stored, lease, self._store, self._ports(job, lease), executor, self._notify
+            stored, lease, self._store, self._ports(job, lease), executor, self._announce
         )
         driven = _Driven(runner, executor)
         self._jobs[job] = driven
@@ -385,14 +385,14 @@ class Controller:
         if driven is not None:
             driven.runner.post(event)
 
-    def _notify(self, notice: Notice) -> None:
+    def _announce(self, announcement: Announcement) -> None:
         with self._lock:
             subscribers = list(self._subscribers)
-            if isinstance(notice, ProgressMade):
-                self._progress[notice.job] = notice.progress
+            if isinstance(announcement, ProgressMade):
+                self._progress[announcement.job] = announcement.progress
         for subscriber in subscribers:
             try:
-                subscriber(notice)
+                subscriber(announcement)
             except Exception:
                 # Whoever listens must not be able to stop a job.
                 log.exception("a subscriber failed")

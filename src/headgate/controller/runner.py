@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
+from headgate.controller.applying import Change, apply_event
 from headgate.controller.effects.perform import is_on_the_log, is_slow, perform
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.rules.actions import Action
 from headgate.controller.rules.events import Event, TakenUp, Tick
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
 from headgate.controller.store.jobs import JobStore, Lease, LeaseLost, StoredJob
-from headgate.controller.turn import Change, drive
 from headgate.core.errors import HeadgateError
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Heartbeat
@@ -47,8 +47,8 @@ class LetGo(Exception):
 
 
 @dataclass
-class Command:
-    """An event that somebody waits for."""
+class CommandReceipt:
+    """What whoever gave a command waits on: whether the runner has dealt with it."""
 
     event: Event
     # Set when it has been dealt with, or when nobody will do so any more.
@@ -68,7 +68,7 @@ class JobRunner:
         store: JobStore,
         ports: JobPorts,
         executor: Executor,
-        notify: Callable[[Notice], None],
+        notify: Callable[[Announcement], None],
     ) -> None:
         self.job = stored.job
         self._state: JobState = stored.state
@@ -77,9 +77,9 @@ class JobRunner:
         self._store = store
         self._ports = ports
         self._executor = executor
-        self._notify = notify
-        self._events: queue.SimpleQueue[Event | Command | None] = queue.SimpleQueue()
-        self._open_commands: list[Command] = []
+        self._announce = notify
+        self._events: queue.SimpleQueue[Event | CommandReceipt | None] = queue.SimpleQueue()
+        self._open_commands: list[CommandReceipt] = []
         self._log_turn = threading.Lock()
         self._closing = threading.Event()
         self._over = threading.Event()
@@ -105,12 +105,12 @@ class JobRunner:
         """Queue an event; from any thread."""
         self._events.put(event)
 
-    def command(self, event: Event) -> Command:
+    def command(self, event: Event) -> CommandReceipt:
         """Queue an event; it is done when it has been dealt with.
 
         Done at once where nobody could wait for it: in the runner's own thread.
         """
-        command = Command(event)
+        command = CommandReceipt(event)
         self._open_commands.append(command)
         self._events.put(command)
         if threading.current_thread() is self._thread:
@@ -165,7 +165,7 @@ class JobRunner:
         with contextlib.suppress(queue.Empty):
             while True:
                 left = self._events.get_nowait()
-                if isinstance(left, Command):
+                if isinstance(left, CommandReceipt):
                     left.lost = True
                     left.done.set()
 
@@ -175,7 +175,7 @@ class JobRunner:
             event = self._next_event()
             if event is None:
                 return
-            if not isinstance(event, Command):
+            if not isinstance(event, CommandReceipt):
                 self._handle(event)
                 continue
             try:
@@ -187,7 +187,7 @@ class JobRunner:
                 event.dealt_with = True
                 event.done.set()
 
-    def _next_event(self) -> Event | Command | None:
+    def _next_event(self) -> Event | CommandReceipt | None:
         deadline_ms = next_deadline(self._state)
         if deadline_ms is None:
             return self._events.get()
@@ -203,7 +203,7 @@ class JobRunner:
     def _handle(self, event: Event) -> None:
         now_ms = self._ports.clock.now_ms()
         if isinstance(event, Heartbeat) and event.generation == self._state.facts.generation:
-            self._notify(
+            self._announce(
                 ProgressMade(
                     job=self.job,
                     at_ms=now_ms,
@@ -211,12 +211,12 @@ class JobRunner:
                     progress=event.progress,
                 )
             )
-        driven = drive(self._state, event, now_ms, self._persist)
-        self._state = driven.state
-        if driven.change is not None:
+        applied = apply_event(self._state, event, now_ms, self._persist)
+        self._state = applied.state
+        if applied.change is not None:
             failpoint("controller.after_persist")
-            self._tell(driven.change)
-        for action in driven.actions:
+            self._tell(applied.change)
+        for action in applied.actions:
             self._perform(action)
 
     def _persist(self, change: Change) -> None:
@@ -256,7 +256,7 @@ class JobRunner:
                 change.after.kind,
                 change.reason,
             )
-            self._notify(
+            self._announce(
                 StateChanged(
                     job=self.job,
                     at_ms=change.at_ms,
@@ -266,7 +266,7 @@ class JobRunner:
                 )
             )
         for note in change.notes:
-            self._notify(Noted(job=self.job, at_ms=change.at_ms, note=note))
+            self._announce(Noted(job=self.job, at_ms=change.at_ms, note=note))
 
     # ---- the beginning, and the end ----------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.controller.checkpoints.phases import Idle
-from headgate.controller.rules.generation import Live
+from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.state import JobState, is_terminal
 from headgate.controller.rules.states.checkpoint_stopping import CheckpointStopping
 from headgate.controller.rules.states.failed import Failed
@@ -51,7 +51,7 @@ def status_of(
     stored: StoredJob, state: JobState, progress: Progress | None, *, driven_here: bool
 ) -> JobStatus:
     facts = state.facts
-    live = live_of(state)
+    running = running_generation(state)
     return JobStatus(
         job=stored.job,
         pipeline=stored.spec.name,
@@ -63,7 +63,7 @@ def status_of(
         parallelism=facts.parallelism,
         last_epoch=facts.last_epoch,
         committed_epoch=facts.committed_epoch,
-        checkpoint_in_flight=None if live is None else _in_flight(live),
+        checkpoint_in_flight=None if running is None else _in_flight(running),
         restarts_used=facts.restarts_used,
         recoveries=facts.recoveries,
         error=_error(state),
@@ -72,13 +72,13 @@ def status_of(
     )
 
 
-def live_of(state: JobState) -> Live | None:
+def running_generation(state: JobState) -> RunningGeneration | None:
     """Return the generation under way, where there is one."""
     match state:
         case Running():
-            return state.live
+            return state.running
         case CheckpointStopping() | Stopping() | Finishing() | Rescaling() | Restarting():
-            return state.drain.live
+            return state.shutdown.running
         case _:
             return None
 
@@ -92,20 +92,24 @@ def describe(state: JobState) -> str:
             return phase.replace("_", " ")
         case Recovering(phase=phase, reason=reason):
             return f"{phase}: {reason}"
-        case Running(live=live):
-            return "" if isinstance(live.coordinator.phase, Idle) else live.coordinator.phase.kind
+        case Running(running=running):
+            return (
+                ""
+                if isinstance(running.coordinator.phase, Idle)
+                else running.coordinator.phase.kind
+            )
         case CheckpointStopping() | Stopping() | Finishing() | Rescaling() | Restarting():
             words = {"checkpoint": "final checkpoint", "worker": "worker is ending"}
-            return words.get(state.drain.phase, "killing the worker")
+            return words.get(state.shutdown.phase, "killing the worker")
         case Failing(error=error) | Failed(error=error):
             return error.message
         case _:
             return ""
 
 
-def _in_flight(live: Live) -> Epoch | None:
-    phase = live.coordinator.phase
-    return None if isinstance(phase, Idle) else phase.flight.epoch
+def _in_flight(running: RunningGeneration) -> Epoch | None:
+    phase = running.coordinator.phase
+    return None if isinstance(phase, Idle) else phase.checkpoint.epoch
 
 
 def _error(state: JobState) -> ErrorInfo | None:

@@ -18,7 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from headgate.components import embedded_controller
-from headgate.controller.announcements import Noted, Notice, StateChanged
+from headgate.controller.announcements import Announcement, Noted, StateChanged
 from headgate.controller.controller import Controller
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.notes import CheckpointNote, PhaseNote, SkippedNote
@@ -42,7 +42,7 @@ class Story:
         self.skipped: list[SkippedNote] = []
         self.state = ""
 
-    def take(self, notice: Notice) -> None:
+    def take(self, notice: Announcement) -> None:
         with self._changed:
             match notice:
                 case StateChanged():

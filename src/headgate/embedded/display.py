@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.rules.notes import (
     AbortNote,
     CheckpointNote,
@@ -117,7 +117,7 @@ class RunDisplay:
             finally:
                 self._live = None
 
-    def show(self, notice: Notice) -> None:
+    def show(self, notice: Announcement) -> None:
         """Take over one notice; called from the controller's threads."""
         if self.as_json:
             body: dict[str, Any] = {"event": type(notice).__name__, **to_python(notice)}

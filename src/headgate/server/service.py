@@ -14,7 +14,7 @@ from typing import Any
 
 from headgate.components import job_spec
 from headgate.config import Config, JobConfig
-from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.assembling import check_spec
 from headgate.controller.clock import SteadyClock
 from headgate.controller.controller import Controller
@@ -97,7 +97,7 @@ class Service:
             self._sweeper.join()
         self.controller.close()
 
-    def _take(self, notice: Notice) -> None:
+    def _take(self, notice: Announcement) -> None:
         if is_preview(notice.job):
             return
         self.telemetry.take(notice)
@@ -306,7 +306,7 @@ class Service:
             )
         answers: queue.SimpleQueue[SavepointNote] = queue.SimpleQueue()
 
-        def listen(notice: Notice) -> None:
+        def listen(notice: Announcement) -> None:
             if (
                 isinstance(notice, Noted)
                 and notice.job == job

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.rules.notes import AbortNote, CheckpointNote, CleanupNote, PhaseNote
 from headgate.core.ids import JobId
 from headgate.core.messages import Progress
@@ -72,7 +72,7 @@ class Telemetry:
         self._lock = threading.Lock()
         self._jobs: dict[JobId, JobNumbers] = {}
 
-    def take(self, notice: Notice) -> None:
+    def take(self, notice: Announcement) -> None:
         # Asked before the lock is taken: the answer needs the controller's own.
         requests = self._requests(notice.job) if _is_checkpoint(notice) else None
         with self._lock:
@@ -136,7 +136,7 @@ class Telemetry:
             return {job: numbers.pulse for job, numbers in self._jobs.items()}
 
 
-def _is_checkpoint(notice: Notice) -> bool:
+def _is_checkpoint(notice: Announcement) -> bool:
     return isinstance(notice, Noted) and isinstance(notice.note, CheckpointNote)
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headgate.controller.applying import Change, apply_event
 from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.perform import perform
 from headgate.controller.effects.ports import JobPorts
@@ -23,7 +24,6 @@ from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
 from headgate.controller.rules.states.created import Created
 from headgate.controller.store.jobs import JobStore, Lease, LeaseLost
-from headgate.controller.turn import Change, drive
 from headgate.core.checkpoint import BatchCut, EpochCut, SinkCommit, SubtaskAck
 from headgate.core.ids import Generation, JobId, Subtask, WorkerId
 from headgate.core.messages import (
@@ -265,9 +265,9 @@ class Loop:
     def _handle(self, event: Event) -> None:
         # Time passes while workers work.
         self.now += 5
-        driven = drive(self.state, event, self.now, self._persist)
-        self.state = driven.state
-        for action in driven.actions:
+        applied = apply_event(self.state, event, self.now, self._persist)
+        self.state = applied.state
+        for action in applied.actions:
             self._perform(action)
 
     def _persist(self, change: Change) -> None:

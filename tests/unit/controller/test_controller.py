@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from headgate.controller import controller as controller_module
-from headgate.controller.announcements import Noted, Notice
+from headgate.controller.announcements import Announcement, Noted
 from headgate.controller.rules.events import StopRequested
 from headgate.controller.rules.notes import SavepointNote
-from headgate.controller.runner import Command, JobRunner
+from headgate.controller.runner import CommandReceipt, JobRunner
 from headgate.core.errors import ExternalError, UserError
 from headgate.core.ids import JobId
 from tests.support.waiting import eventually
@@ -245,7 +245,7 @@ def test_controller_that_takes_nothing_up_leaves_other_jobs_alone(tmp_path: Path
 
 
 def test_subscriber_that_fails_stops_no_job(tmp_path: Path) -> None:
-    def broken(notice: Notice) -> None:
+    def broken(announcement: Announcement) -> None:
         raise ZeroDivisionError
 
     controller = new_controller(tmp_path, rows=100)
@@ -263,7 +263,7 @@ def test_subscriber_that_fails_stops_no_job(tmp_path: Path) -> None:
 def test_stop_that_may_not_be_stored_is_not_answered_as_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost, unanswered = (Command(StopRequested(mode="force")) for _ in range(2))
+    lost, unanswered = (CommandReceipt(StopRequested(mode="force")) for _ in range(2))
     lost.lost = True
     lost.done.set()
     controller = new_controller(tmp_path, rows=ROWS)

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.controller.checkpoints import advance, coordinator
-from headgate.controller.checkpoints.coordinator import Decided, Frame
+from headgate.controller.checkpoints.coordinator import Decided, GenerationView
 from headgate.controller.checkpoints.phases import (
     Collecting,
-    Committing,
     Coordinator,
     Idle,
     Marking,
+    Publishing,
     Recording,
     Saving,
     complete_operators,
@@ -79,8 +79,8 @@ class Desk:
         self.c = replace(begun, asked=False)
 
     @property
-    def frame(self) -> Frame:
-        return Frame(
+    def view(self) -> GenerationView:
+        return GenerationView(
             generation=GENERATION,
             parallelism=self.parallelism,
             needs=NEEDS,
@@ -99,7 +99,7 @@ class Desk:
 
     def poll(self, *, after_ms: int = 0) -> list[Action]:
         self.now_ms += after_ms
-        return self.take(coordinator.poll(self.c, self.frame, self.now_ms))
+        return self.take(coordinator.poll(self.c, self.view, self.now_ms))
 
     def barrier(self) -> Barrier:
         sent = [a.message for a in self.actions if isinstance(a, SendToWorker)]
@@ -109,27 +109,27 @@ class Desk:
         barrier = self.barrier()
         for operator, subtask in all_subtasks(self.parallelism):
             message = ack(barrier, operator, subtask)
-            self.take(advance.on_ack(self.c, self.frame, message, self.now_ms))
+            self.take(advance.on_ack(self.c, self.view, message, self.now_ms))
         return self.take(
-            advance.on_cut(self.c, self.frame, cut_done(barrier, rows=rows), self.now_ms)
+            advance.on_cut(self.c, self.view, cut_done(barrier, rows=rows), self.now_ms)
         )
 
     def recorded(self) -> list[Action]:
-        flight = last_of(self.actions, RecordCheckpoint)
+        checkpoint = last_of(self.actions, RecordCheckpoint)
         event = CheckpointRecorded(
-            generation=GENERATION, epoch=flight.epoch, attempt=flight.attempt
+            generation=GENERATION, epoch=checkpoint.epoch, attempt=checkpoint.attempt
         )
-        return self.take(advance.on_recorded(self.c, self.frame, event, self.now_ms))
+        return self.take(advance.on_recorded(self.c, self.view, event, self.now_ms))
 
     def published(self) -> list[Action]:
         commit = last_commit(self.actions)
         event = SinkPublished(generation=GENERATION, epoch=commit.epoch, operator=SINK)
-        return self.take(advance.on_published(self.c, self.frame, event))
+        return self.take(advance.on_published(self.c, self.view, event))
 
     def marked(self) -> list[Action]:
         mark = last_of(self.actions, MarkCommitted)
         event = MarkerWritten(generation=GENERATION, epoch=mark.epoch)
-        return self.take(advance.on_marked(self.c, self.frame, event, self.now_ms))
+        return self.take(advance.on_marked(self.c, self.view, event, self.now_ms))
 
     def checkpoint(self, *, rows: int = 5) -> None:
         self.ack_all(rows=rows)
@@ -150,16 +150,16 @@ def collecting(**limits: object) -> Desk:
 def test_a_recovery_begins_with_a_checkpoint_and_a_first_start_does_not() -> None:
     desk = Desk()
     desk.c = coordinator.begin(lineage=desk.lineage, now_ms=desk.now_ms, limits=desk.limits)
-    assert coordinator.next_deadline(desk.c, desk.frame) == 0
+    assert coordinator.next_deadline(desk.c, desk.view) == 0
     desk.poll()
     assert desk.barrier().epoch == PARENT.epoch + 1
     first = coordinator.begin(lineage=Lineage(), now_ms=0, limits=desk.limits)
-    assert coordinator.next_deadline(first, desk.frame) == 10_000
+    assert coordinator.next_deadline(first, desk.view) == 10_000
 
 
 def test_checkpoint_starts_when_the_interval_has_elapsed_and_not_before() -> None:
     desk = Desk()
-    assert coordinator.next_deadline(desk.c, desk.frame) == 10_000
+    assert coordinator.next_deadline(desk.c, desk.view) == 10_000
     assert desk.poll(after_ms=9_999) == []
     assert len(desk.poll(after_ms=1)) == 1
     barrier = desk.barrier()
@@ -171,7 +171,7 @@ def test_no_second_checkpoint_while_one_is_in_flight(stage: int) -> None:
     desk = collecting()
     for move in (desk.ack_all, desk.recorded, desk.published)[:stage]:
         move()
-    kinds = (Collecting, Recording, Committing, Marking)
+    kinds = (Collecting, Recording, Publishing, Marking)
     assert isinstance(desk.c.phase, kinds[stage])
     desk.take(Decided(coordinator=coordinator.ask_checkpoint(desk.c)))
     started = [a for a in desk.poll(after_ms=20_000) if isinstance(a, SendToWorker)]
@@ -220,7 +220,7 @@ def test_nothing_starts_after_the_final_checkpoint() -> None:
     desk.checkpoint()
     assert desk.c.final_done
     assert desk.poll(after_ms=1_000_000) == []
-    assert coordinator.next_deadline(desk.c, desk.frame) is None
+    assert coordinator.next_deadline(desk.c, desk.view) is None
 
 
 # ---- acknowledgements are a set --------------------------------------------------------------
@@ -231,10 +231,10 @@ def test_checkpoint_is_complete_when_every_subtask_and_the_driver_have_spoken() 
     barrier = desk.barrier()
     messages = [ack(barrier, operator, subtask) for operator, subtask in all_subtasks(2)]
     for message in messages:
-        desk.take(advance.on_ack(desk.c, desk.frame, message, desk.now_ms))
+        desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
         assert isinstance(desk.c.phase, Collecting)
     assert complete_operators(desk.c.phase, NEEDS, 2) == (SOURCE, SINK)
-    asked = desk.take(advance.on_cut(desk.c, desk.frame, cut_done(barrier), desk.now_ms))
+    asked = desk.take(advance.on_cut(desk.c, desk.view, cut_done(barrier), desk.now_ms))
     assert [type(a) for a in asked] == [RecordCheckpoint]
     record = last_of(desk.actions, RecordCheckpoint)
     assert len(record.acks) == 3
@@ -246,8 +246,8 @@ def test_duplicate_acknowledgements_do_not_count_twice() -> None:
     barrier = desk.barrier()
     for _ in range(5):
         for message in (ack(barrier, SOURCE, 0), ack(barrier, SINK, 0)):
-            desk.take(advance.on_ack(desk.c, desk.frame, message, desk.now_ms))
-    desk.take(advance.on_cut(desk.c, desk.frame, cut_done(barrier), desk.now_ms))
+            desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
+    desk.take(advance.on_cut(desk.c, desk.view, cut_done(barrier), desk.now_ms))
     assert isinstance(desk.c.phase, Collecting)
     assert complete_operators(desk.c.phase, NEEDS, 2) == (SOURCE,)
 
@@ -260,7 +260,7 @@ def test_acknowledgement_of_another_checkpoint_changes_nothing(changes: dict[str
     desk = collecting()
     before = desk.c
     message = ack(desk.barrier(), SOURCE, 0, **changes)
-    desk.take(advance.on_ack(desk.c, desk.frame, message, desk.now_ms))
+    desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
     assert desk.c == before
 
 
@@ -269,7 +269,7 @@ def test_acknowledgement_of_an_unknown_subtask_changes_nothing() -> None:
     before = desk.c
     for operator, subtask in ((SINK, 2), (SOURCE, 1), ("stranger", 0)):
         message = ack(desk.barrier(), operator, subtask)  # type: ignore[arg-type]
-        desk.take(advance.on_ack(desk.c, desk.frame, message, desk.now_ms))
+        desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
     assert desk.c == before
 
 
@@ -280,11 +280,11 @@ def test_order_and_repetition_of_messages_do_not_matter(order: list[int], more: 
     barrier = desk.barrier()
     for number in (*order[:2], *more, *order):
         if number == 3:
-            decided = advance.on_cut(desk.c, desk.frame, cut_done(barrier), desk.now_ms)
+            decided = advance.on_cut(desk.c, desk.view, cut_done(barrier), desk.now_ms)
         else:
             operator, subtask = all_subtasks(2)[number]
             message = ack(barrier, operator, subtask)
-            decided = advance.on_ack(desk.c, desk.frame, message, desk.now_ms)
+            decided = advance.on_ack(desk.c, desk.view, message, desk.now_ms)
         desk.take(decided)
     assert isinstance(desk.c.phase, Recording)
     records = [a for a in desk.actions if isinstance(a, RecordCheckpoint)]
@@ -316,8 +316,8 @@ def test_marker_waits_for_every_sink() -> None:
     early = SinkPublished(generation=GENERATION, epoch=Epoch(7), operator=SINK)
     zombie = SinkPublished(generation=Generation(4), epoch=Epoch(8), operator=SINK)
     for message in (stranger, early, zombie):
-        desk.take(advance.on_published(desk.c, desk.frame, message))
-    assert isinstance(desk.c.phase, Committing)
+        desk.take(advance.on_published(desk.c, desk.view, message))
+    assert isinstance(desk.c.phase, Publishing)
     assert [type(a) for a in desk.published()] == [MarkCommitted]
 
 
@@ -353,8 +353,8 @@ def test_staged_output_of_all_subtasks_is_committed_in_order() -> None:
         )
         if operator == SINK:
             message = replace(message, ack=replace(message.ack, staged=(staged,)))
-        desk.take(advance.on_ack(desk.c, desk.frame, message, desk.now_ms))
-    desk.take(advance.on_cut(desk.c, desk.frame, cut_done(barrier), desk.now_ms))
+        desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
+    desk.take(advance.on_cut(desk.c, desk.view, cut_done(barrier), desk.now_ms))
     desk.recorded()
     assert [f.path for f in last_commit(desk.actions).sinks[0].staged] == ["s0", "s1"]
 
@@ -364,18 +364,18 @@ def test_record_whose_write_failed_is_written_again_with_the_same_facts() -> Non
     desk.ack_all()
     first = last_of(desk.actions, RecordCheckpoint)
     failed = RecordFailed(generation=GENERATION, epoch=Epoch(8), attempt=1, error=STORAGE_ERROR)
-    desk.take(advance.on_record_failed(desk.c, desk.frame, failed, desk.now_ms))
+    desk.take(advance.on_record_failed(desk.c, desk.view, failed, desk.now_ms))
     assert desk.poll(after_ms=desk.limits.storage_retry_ms - 1) == []
     assert desk.poll(after_ms=1) == [first]
     desk.recorded()
-    assert isinstance(desk.c.phase, Committing)
+    assert isinstance(desk.c.phase, Publishing)
 
 
 def test_record_that_can_never_be_written_is_a_failure() -> None:
     desk = collecting()
     desk.ack_all()
     failed = RecordFailed(generation=GENERATION, epoch=Epoch(8), attempt=1, error=USER_ERROR)
-    desk.take(advance.on_record_failed(desk.c, desk.frame, failed, desk.now_ms))
+    desk.take(advance.on_record_failed(desk.c, desk.view, failed, desk.now_ms))
     assert desk.failure == USER_ERROR
 
 
@@ -405,7 +405,7 @@ def test_marker_that_failed_is_written_again() -> None:
     desk.recorded()
     desk.published()
     failed = MarkerFailed(generation=GENERATION, epoch=Epoch(8), error=STORAGE_ERROR)
-    desk.take(advance.on_marker_failed(desk.c, desk.frame, failed, desk.now_ms))
+    desk.take(advance.on_marker_failed(desk.c, desk.view, failed, desk.now_ms))
     again = desk.poll(after_ms=desk.limits.storage_retry_ms)
     assert [type(a) for a in again] == [MarkCommitted]
 
@@ -424,7 +424,7 @@ def test_slow_checkpoint_is_tried_again_under_the_same_epoch() -> None:
     assert (note.attempt, note.missing) == (1, 3)
     # What arrives late belongs to the attempt that was given up.
     before = desk.c
-    desk.take(advance.on_ack(desk.c, desk.frame, late, desk.now_ms))
+    desk.take(advance.on_ack(desk.c, desk.view, late, desk.now_ms))
     assert desk.c == before
     desk.checkpoint()
     assert desk.c.lineage.last_epoch == 8
@@ -456,7 +456,7 @@ def test_attempt_that_somebody_else_wrote_is_skipped() -> None:
     desk = collecting()
     desk.ack_all()
     event = AttemptTaken(generation=GENERATION, epoch=Epoch(8), attempt=1)
-    desk.take(advance.on_attempt_taken(desk.c, desk.frame, event, desk.now_ms))
+    desk.take(advance.on_attempt_taken(desk.c, desk.view, event, desk.now_ms))
     assert (desk.barrier().epoch, desk.barrier().attempt) == (8, 2)
 
 
@@ -473,7 +473,7 @@ def test_final_checkpoint_that_is_aborted_stays_final() -> None:
 
 def saved(desk: Desk, name: str) -> list[Action]:
     event = SavepointWritten(generation=GENERATION, epoch=desk.c.lineage.last_epoch, name=name)
-    return desk.take(advance.on_saved(desk.c, desk.frame, event, desk.now_ms))
+    return desk.take(advance.on_saved(desk.c, desk.view, event, desk.now_ms))
 
 
 def test_savepoint_names_a_checkpoint_that_began_after_it_was_asked_for() -> None:
@@ -510,7 +510,7 @@ def test_savepoint_whose_name_is_taken_is_refused_and_stops_nothing() -> None:
     desk.poll()
     desk.checkpoint()
     event = SavepointFailed(generation=GENERATION, epoch=Epoch(8), name="a", error=USER_ERROR)
-    desk.take(advance.on_saved(desk.c, desk.frame, event, desk.now_ms))
+    desk.take(advance.on_saved(desk.c, desk.view, event, desk.now_ms))
     assert isinstance(desk.c.phase, Idle)
     assert desk.failure is None
     assert isinstance(desk.notes[-1], SavepointNote)
@@ -523,7 +523,7 @@ def test_savepoint_that_storage_does_not_take_is_given_up_without_failing_the_jo
     desk.poll()
     desk.checkpoint()
     event = SavepointFailed(generation=GENERATION, epoch=Epoch(8), name="a", error=STORAGE_ERROR)
-    desk.take(advance.on_saved(desk.c, desk.frame, event, desk.now_ms))
+    desk.take(advance.on_saved(desk.c, desk.view, event, desk.now_ms))
     assert [type(a) for a in desk.poll(after_ms=1_000)] == [WriteSavepoint]
     desk.poll(after_ms=desk.limits.checkpoint_timeout_ms)
     assert isinstance(desk.c.phase, Idle)
@@ -551,7 +551,7 @@ def long_run(limits: Limits, durations: list[int], until: int) -> list[Happening
             desk.now_ms = max(desk.now_ms, cleanup_ends_ms)
             desk.cleaning, cleanup_ends_ms = False, None
             log.append(Happening(desk.now_ms, "cleaned"))
-        deadline_ms = coordinator.next_deadline(desk.c, desk.frame)
+        deadline_ms = coordinator.next_deadline(desk.c, desk.view)
         assert deadline_ms is not None, "nothing would ever start again"
         desk.now_ms = max(desk.now_ms, deadline_ms)
         started = desk.poll()

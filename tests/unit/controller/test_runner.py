@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.controller.announcements import Notice, StateChanged
+from headgate.controller.announcements import Announcement, StateChanged
 from headgate.controller.clock import SteadyClock
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
@@ -62,7 +62,7 @@ class Bench:
         self.fleet = QuietFleet()
         self.executor = ThreadPoolExecutor(4)
         self.compile: Callable[[], PipelineGraph] = lambda: GRAPH
-        self.notices: list[Notice] = []
+        self.notices: list[Announcement] = []
         self.changed = threading.Condition()
         self.runners: list[JobRunner] = []
 
@@ -88,13 +88,13 @@ class Bench:
         self.runners.append(runner)
         return runner
 
-    def notify(self, notice: Notice) -> None:
+    def notify(self, announcement: Announcement) -> None:
         with self.changed:
-            self.notices.append(notice)
+            self.notices.append(announcement)
             self.changed.notify_all()
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds; it is looked at after every notice, and regularly."""
+        """Wait until the condition holds; it is looked at after each announcement too."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         with self.changed:
             while not condition():

@@ -22,7 +22,7 @@ from headgate.controller.rules.events import (
     CheckpointSuperseded,
     CleanupDone,
     Compiled,
-    LoadPrepared,
+    LoadPlanned,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
@@ -83,7 +83,7 @@ def test_new_job_goes_through_every_station() -> None:
     world = World()
     assert [type(a) for a in world.take_up()] == [Compile]
     assert [type(a) for a in world.compiled()] == [PrepareLoad]
-    assert [type(a) for a in world.load_prepared()] == [AcquireSlots]
+    assert [type(a) for a in world.load_planned()] == [AcquireSlots]
     assert [type(a) for a in world.slots_granted()] == [ClaimGeneration]
     assert [type(a) for a in world.claimed()] == [StartWorker]
     assert [type(a) for a in world.registered()] == [StartPipeline]
@@ -146,7 +146,7 @@ def test_worker_lost_after_the_final_checkpoint_still_finishes() -> None:
 
 def test_job_that_does_not_fit_waits_for_slots_and_says_so() -> None:
     world = World().to_scheduling()
-    world.load_prepared()
+    world.load_planned()
     world.say(SlotsRefused(turn=world.facts.turn, reason="needs 2 slots, 1 of 4 is free"))
     assert isinstance(world.state, Scheduling)
     assert world.state.waiting == "needs 2 slots, 1 of 4 is free"
@@ -277,9 +277,9 @@ def test_load_that_was_prepared_before_a_rescale_is_not_taken() -> None:
     world.say(RescaleRequested(parallelism=4))
     before = world.state
     plan = LoadingPlan(job=JOB, parallelism=asked.parallelism)
-    world.say(LoadPrepared(turn=asked.turn, plan=plan, lineage=Lineage()))
+    world.say(LoadPlanned(turn=asked.turn, plan=plan, lineage=Lineage()))
     assert world.state == before
-    world.load_prepared()
+    world.load_planned()
     assert world.state.kind == "compiling"
 
 
@@ -366,7 +366,7 @@ def test_defect_that_may_pass_is_not_given_up_early(what: str) -> None:
 def test_epoch_that_storage_has_forgotten_is_not_taken_again(state: str) -> None:
     world = every_state()[state]
     world.state = replace(world.state, facts=replace(world.facts, last_epoch=Epoch(7)))
-    world.load_prepared(CheckpointRef(generation=Generation(1), epoch=Epoch(6)))
+    world.load_planned(CheckpointRef(generation=Generation(1), epoch=Epoch(6)))
     assert isinstance(world.state, Failing)
     assert world.state.error.code == "records_lost"
     assert "epoch 7" in world.state.error.message
@@ -376,7 +376,7 @@ def test_restart_without_state_goes_on_although_storage_has_forgotten_an_epoch()
     world = every_state()["scheduling"]
     facts = replace(world.facts, last_epoch=Epoch(7), ignore_through=Epoch(7))
     world.state = replace(world.state, facts=facts)
-    world.load_prepared(CheckpointRef(generation=Generation(1), epoch=Epoch(6)))
+    world.load_planned(CheckpointRef(generation=Generation(1), epoch=Epoch(6)))
     assert world.state.kind == "scheduling"
 
 
@@ -432,14 +432,14 @@ def test_load_prepared_for_another_graph_is_prepared_again() -> None:
     world = World().to_recovering()
     world.killed()
     world.say_tick(after_ms=world.until_deadline())
-    world.load_prepared()
+    world.load_planned()
     asked = world.say(Compiled(turn=world.facts.turn, needs=(), fingerprint="changed"))
     assert [type(a) for a in asked] == [PrepareLoad]
 
 
 def test_pending_publishes_get_their_marker_once_the_worker_has_restored() -> None:
     world = World().to_scheduling()
-    world.load_prepared(CheckpointRef(generation=Generation(3), epoch=Epoch(4)), (PENDING,))
+    world.load_planned(CheckpointRef(generation=Generation(3), epoch=Epoch(4)), (PENDING,))
     world.slots_granted()
     world.claimed(4)
     world.registered()
@@ -479,7 +479,7 @@ def test_generation_of_a_controller_that_lost_the_lease_is_claimed_back() -> Non
     world = World()
     world.say(TakenUp(claimant="db/7/us"))
     world.compiled()
-    world.load_prepared()
+    world.load_planned()
     world.slots_granted()
     world.claimed()
     world.registered()
@@ -557,7 +557,7 @@ def test_worker_lost_during_final_checkpoint_recovers_and_then_stops() -> None:
     world.killed()
     world.say_tick(after_ms=world.until_deadline())
     # The record may have been written: its publish is pending, so a worker is needed once more.
-    world.load_prepared(CheckpointRef(generation=Generation(1), epoch=Epoch(4)), (PENDING,))
+    world.load_planned(CheckpointRef(generation=Generation(1), epoch=Epoch(4)), (PENDING,))
     world.compiled()
     world.slots_granted()
     world.claimed()
@@ -575,7 +575,7 @@ def test_stop_with_checkpoint_while_recovering_needs_no_worker_if_all_is_publish
     world.say(StopRequested(mode="checkpoint"))
     world.killed()
     world.say_tick(after_ms=world.until_deadline())
-    world.load_prepared(CheckpointRef(generation=Generation(1), epoch=Epoch(4)))
+    world.load_planned(CheckpointRef(generation=Generation(1), epoch=Epoch(4)))
     assert isinstance(world.state, Stopping)
     world.killed()
     assert world.state.kind == "stopped"
@@ -648,7 +648,7 @@ def test_restart_ignoring_state_ignores_only_what_was_there_before() -> None:
     world.killed()
     world.compiled()
     assert last_of(world.actions, PrepareLoad).ignore_before == 2
-    world.load_prepared()
+    world.load_planned()
     world.slots_granted()
     world.claimed()
     assert world.generation == 2
@@ -674,7 +674,7 @@ def test_restart_takes_back_a_stop_that_is_under_way() -> None:
     world.worker_stopped()
     world.killed()
     world.compiled()
-    world.load_prepared()
+    world.load_planned()
     world.slots_granted()
     world.claimed()
     world.registered()

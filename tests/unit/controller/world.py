@@ -20,7 +20,7 @@ from headgate.controller.rules.events import (
     Compiled,
     Event,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     MarkerWritten,
     RescaleRequested,
     RestartRequested,
@@ -125,7 +125,7 @@ class World:
     def compiled(self) -> list[Action]:
         return self.say(Compiled(turn=self.facts.turn, needs=NEEDS, fingerprint="f"))
 
-    def load_prepared(
+    def load_planned(
         self, last: CheckpointRef | None = None, pending: tuple[SinkCommit, ...] = ()
     ) -> list[Action]:
         plan = LoadingPlan(
@@ -140,7 +140,7 @@ class World:
             newest = CheckpointRef(generation=Generation(1), epoch=known)
         lineage = Lineage(parent=last, previous=newest)
         return self.say(
-            LoadPrepared(
+            LoadPlanned(
                 turn=self.facts.turn,
                 plan=plan,
                 lineage=lineage,
@@ -249,7 +249,7 @@ class World:
         return self
 
     def to_starting(self) -> World:
-        self.to_scheduling().load_prepared()
+        self.to_scheduling().load_planned()
         self.slots_granted()
         self.claimed()
         return self
@@ -272,7 +272,7 @@ class World:
         if not isinstance(self.actions[-1], PrepareLoad):
             self.now_ms += self.until_deadline()
             self.say_tick()
-        self.load_prepared()
+        self.load_planned()
         self.compiled()
         self.slots_granted()
         self.claimed()

@@ -13,7 +13,7 @@ import typer
 from headgate.cli.render import print_json, standard_console
 from headgate.cli.service.client import AsJson, ServiceClient, StreamedEvent, Token, Url, connect
 from headgate.cli.service.jobs import Job
-from headgate.controller.announcements import Noted, Notice, ProgressMade, StateChanged
+from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.core.errors import ExternalError
 from headgate.core.model import from_python
 from headgate.embedded.display import RunDisplay
@@ -21,7 +21,7 @@ from headgate.embedded.display import RunDisplay
 FOLLOW_SECONDS = 0.5
 RECONNECT_SECONDS = 1.0
 RECONNECTS_MAX = 60
-_NOTICES: dict[str, type[Notice]] = {
+_NOTICES: dict[str, type[Announcement]] = {
     "StateChanged": StateChanged,
     "Noted": Noted,
     "ProgressMade": ProgressMade,
@@ -110,7 +110,7 @@ def events(
 
 def _show(display: RunDisplay, event: StreamedEvent, *, named: bool) -> None:
     body = {k: v for k, v in event.data.items() if k not in ("event", "note_kind")}
-    notice: Notice = from_python(_NOTICES[event.data["event"]], body)
+    notice: Announcement = from_python(_NOTICES[event.data["event"]], body)
     if isinstance(notice, ProgressMade):
         return
     if named:

@@ -1,7 +1,7 @@
 """The checkpoint coordinator: when a checkpoint starts, what it waits for, when it is given up.
 
 Pure: facts in, decisions out. A checkpoint starts when its interval has elapsed, none is in flight
-(collecting, recording, committing, marking and saving all count as in flight), and no cleanup runs.
+(collecting, recording, publishing, marking and saving all count as in flight), and no cleanup runs.
 
 Neither checkpoints nor cleanup can starve the other. A cleanup falls due only after at least one
 checkpoint has completed since the last cleanup began, and when it is due it goes before the next
@@ -20,12 +20,12 @@ from typing import assert_never
 
 from headgate.controller.checkpoints.auto_interval import auto_interval_ms
 from headgate.controller.checkpoints.phases import (
+    CheckpointInFlight,
     Collecting,
-    Committing,
     Coordinator,
-    Flight,
     Idle,
     Marking,
+    Publishing,
     Recording,
     Saving,
     missing_acks,
@@ -48,7 +48,7 @@ from headgate.core.model import model
 
 
 @model
-class Frame:
+class GenerationView:
     """What the coordinator must know about the generation it works for."""
 
     generation: Generation
@@ -91,91 +91,94 @@ def in_flight(coordinator: Coordinator) -> bool:
     return not isinstance(coordinator.phase, Idle)
 
 
-def interval_ms(coordinator: Coordinator, frame: Frame) -> int:
+def interval_ms(coordinator: Coordinator, view: GenerationView) -> int:
     """Return the interval in force."""
-    chosen = frame.limits.checkpoint_interval_ms
+    chosen = view.limits.checkpoint_interval_ms
     if chosen == "auto":
         return auto_interval_ms(
             cost_ms=coordinator.cost_ms,
-            restart_ms=frame.restart_cost_ms,
-            recovery_time_ms=frame.limits.recovery_time_ms,
+            restart_ms=view.restart_cost_ms,
+            recovery_time_ms=view.limits.recovery_time_ms,
         )
     return chosen
 
 
-def _checkpoint_due_ms(c: Coordinator, frame: Frame) -> int:
+def _checkpoint_due_ms(c: Coordinator, view: GenerationView) -> int:
     if c.asked or c.savepoints or c.final_wanted:
         return c.last_started_ms
     # With a very short interval an idle pipeline would do nothing but write empty checkpoints.
-    least_ms = frame.limits.idle_interval_ms if c.was_idle else 0
-    return c.last_started_ms + max(least_ms, interval_ms(c, frame))
+    least_ms = view.limits.idle_interval_ms if c.was_idle else 0
+    return c.last_started_ms + max(least_ms, interval_ms(c, view))
 
 
-def _cleanup_due_ms(c: Coordinator, frame: Frame) -> int | None:
-    if c.checkpoints_since_cleanup < max(1, frame.limits.cleanup_every_checkpoints):
+def _cleanup_due_ms(c: Coordinator, view: GenerationView) -> int | None:
+    if c.checkpoints_since_cleanup < max(1, view.limits.cleanup_every_checkpoints):
         return None
-    return c.last_cleanup_ms + frame.limits.cleanup_interval_ms
+    return c.last_cleanup_ms + view.limits.cleanup_interval_ms
 
 
-def next_deadline(c: Coordinator, frame: Frame) -> int | None:
+def next_deadline(c: Coordinator, view: GenerationView) -> int | None:
     """Return when `poll` must be called at the latest; None = only an event can change anything."""
-    limits = frame.limits
+    limits = view.limits
     match c.phase:
         case Idle():
-            if c.final_done or frame.cleaning:
+            if c.final_done or view.cleaning:
                 return None
-            dues = [_checkpoint_due_ms(c, frame), _cleanup_due_ms(c, frame)]
+            dues = [_checkpoint_due_ms(c, view), _cleanup_due_ms(c, view)]
             return min(due for due in dues if due is not None)
-        case Collecting(flight=flight):
-            return flight.started_ms + limits.checkpoint_timeout_ms
-        case Committing(flight=flight, said_ms=said_ms):
+        case Collecting(checkpoint=checkpoint):
+            return checkpoint.started_ms + limits.checkpoint_timeout_ms
+        case Publishing(checkpoint=checkpoint, said_ms=said_ms):
             return min(
-                flight.started_ms + limits.checkpoint_timeout_ms, said_ms + limits.commit_repeat_ms
+                checkpoint.started_ms + limits.checkpoint_timeout_ms,
+                said_ms + limits.commit_repeat_ms,
             )
         case Recording() | Marking() | Saving():
-            give_up = c.phase.flight.started_ms + limits.checkpoint_timeout_ms
+            give_up = c.phase.checkpoint.started_ms + limits.checkpoint_timeout_ms
             retry_at = c.phase.retry_at_ms
             return give_up if retry_at is None else min(give_up, retry_at)
         case _:
             assert_never(c.phase)
 
 
-def poll(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
+def poll(c: Coordinator, view: GenerationView, now_ms: int) -> Decided:
     """Do what time alone makes due."""
     if isinstance(c.phase, Idle):
-        return _start_next(c, frame, now_ms)
-    flight = c.phase.flight
-    late = now_ms >= flight.started_ms + frame.limits.checkpoint_timeout_ms
+        return _start_next(c, view, now_ms)
+    checkpoint = c.phase.checkpoint
+    late = now_ms >= checkpoint.started_ms + view.limits.checkpoint_timeout_ms
     match c.phase:
         case Collecting():
-            return _abort(c, c.phase, frame, now_ms) if late else Decided(coordinator=c)
+            return _abort(c, c.phase, view, now_ms) if late else Decided(coordinator=c)
         case Saving():
             # The checkpoint itself is safe, so a savepoint that cannot be named is not a failure.
-            return _give_up_saving(c, c.phase) if late else _retry(c, frame, now_ms)
-        case Recording() | Committing() | Marking():
+            return _give_up_saving(c, c.phase) if late else _retry(c, view, now_ms)
+        case Recording() | Publishing() | Marking():
             if late:
-                return Decided(coordinator=c, failure=_too_slow(flight, c.phase.kind))
-            return _retry(c, frame, now_ms)
+                return Decided(coordinator=c, failure=_too_slow(checkpoint, c.phase.kind))
+            return _retry(c, view, now_ms)
         case _:
             assert_never(c.phase)
 
 
-def _start_next(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
+def _start_next(c: Coordinator, view: GenerationView, now_ms: int) -> Decided:
     # Once the final checkpoint is done the worker reads nothing more: nothing is left to start.
-    if c.final_done or frame.cleaning:
+    if c.final_done or view.cleaning:
         return Decided(coordinator=c)
-    cleanup_due_ms = _cleanup_due_ms(c, frame)
+    cleanup_due_ms = _cleanup_due_ms(c, view)
     if cleanup_due_ms is not None and now_ms >= cleanup_due_ms and not c.final_wanted:
         cleaned = replace(c, last_cleanup_ms=now_ms, checkpoints_since_cleanup=0)
-        return Decided(coordinator=cleaned, actions=(cleanup(frame),))
-    if now_ms >= _checkpoint_due_ms(c, frame):
-        return _start_checkpoint(c, frame, now_ms, attempt=1)
+        return Decided(coordinator=cleaned, actions=(cleanup(view),))
+    if now_ms >= _checkpoint_due_ms(c, view):
+        return _start_checkpoint(c, view, now_ms, attempt=1)
     return Decided(coordinator=c)
 
 
-def _start_checkpoint(c: Coordinator, frame: Frame, now_ms: int, *, attempt: int) -> Decided:
-    carried = () if isinstance(c.phase, Idle) else c.phase.flight.savepoints
-    flight = Flight(
+def _start_checkpoint(
+    c: Coordinator, view: GenerationView, now_ms: int, *, attempt: int
+) -> Decided:
+    carried = () if isinstance(c.phase, Idle) else c.phase.checkpoint.savepoints
+    checkpoint = CheckpointInFlight(
         epoch=Epoch(c.lineage.last_epoch + 1),
         attempt=attempt,
         started_ms=now_ms,
@@ -183,120 +186,130 @@ def _start_checkpoint(c: Coordinator, frame: Frame, now_ms: int, *, attempt: int
         savepoints=tuple(dict.fromkeys((*carried, *c.savepoints))),
     )
     started = replace(
-        c, phase=Collecting(flight=flight), last_started_ms=now_ms, asked=False, savepoints=()
+        c,
+        phase=Collecting(checkpoint=checkpoint),
+        last_started_ms=now_ms,
+        asked=False,
+        savepoints=(),
     )
-    return Decided(coordinator=started, actions=(barrier(flight, frame),))
+    return Decided(coordinator=started, actions=(barrier(checkpoint, view),))
 
 
-def cleanup(frame: Frame) -> RunCleanup:
+def cleanup(view: GenerationView) -> RunCleanup:
     return RunCleanup(
-        generation=frame.generation,
-        retained_checkpoints=frame.limits.retained_checkpoints,
-        time_ms=frame.limits.cleanup_time_ms,
+        generation=view.generation,
+        retained_checkpoints=view.limits.retained_checkpoints,
+        time_ms=view.limits.cleanup_time_ms,
     )
 
 
-def barrier(flight: Flight, frame: Frame) -> SendToWorker:
+def barrier(checkpoint: CheckpointInFlight, view: GenerationView) -> SendToWorker:
     """Return the message that starts (or, for a worker that came back, repeats) the attempt."""
     message = Barrier(
-        generation=frame.generation,
-        epoch=flight.epoch,
-        attempt=flight.attempt,
-        then_stop=flight.final,
+        generation=view.generation,
+        epoch=checkpoint.epoch,
+        attempt=checkpoint.attempt,
+        then_stop=checkpoint.final,
     )
-    return SendToWorker(generation=frame.generation, message=message)
+    return SendToWorker(generation=view.generation, message=message)
 
 
-def _abort(c: Coordinator, phase: Collecting, frame: Frame, now_ms: int) -> Decided:
-    missing = missing_acks(phase, frame.needs, frame.parallelism)
+def _abort(c: Coordinator, phase: Collecting, view: GenerationView, now_ms: int) -> Decided:
+    missing = missing_acks(phase, view.needs, view.parallelism)
     waiting = ", ".join(f"{operator}/{subtask}" for operator, subtask in missing[:5])
     reason = f"waited for {waiting or 'the cut of the epoch'}"
-    return try_again(c, phase.flight, frame, now_ms, reason=reason, missing=len(missing))
+    return try_again(c, phase.checkpoint, view, now_ms, reason=reason, missing=len(missing))
 
 
 def try_again(
-    c: Coordinator, flight: Flight, frame: Frame, now_ms: int, *, reason: str, missing: int
+    c: Coordinator,
+    checkpoint: CheckpointInFlight,
+    view: GenerationView,
+    now_ms: int,
+    *,
+    reason: str,
+    missing: int,
 ) -> Decided:
     """Give this attempt up: the same epoch again with the next one, unless that was too often."""
     note = AbortNote(
-        generation=frame.generation,
-        epoch=flight.epoch,
-        attempt=flight.attempt,
+        generation=view.generation,
+        epoch=checkpoint.epoch,
+        attempt=checkpoint.attempt,
         missing=missing,
         reason=reason,
     )
     aborts = c.aborts_in_row + 1
-    if aborts > frame.limits.checkpoint_aborts_max:
+    if aborts > view.limits.checkpoint_aborts_max:
         failure = ErrorInfo(
-            message=f"epoch {flight.epoch} was given up {aborts} times in a row; the last time it"
-            f" {note.reason}. Raise the checkpoint timeout if checkpoints are merely slow.",
+            message=f"epoch {checkpoint.epoch} was given up {aborts} times in a row; the last time"
+            f" it {note.reason}. Raise the checkpoint timeout if checkpoints are merely slow.",
             code="checkpoint_aborts",
         )
         return Decided(coordinator=c, notes=(note,), failure=failure)
     again = _start_checkpoint(
-        replace(c, aborts_in_row=aborts), frame, now_ms, attempt=flight.attempt + 1
+        replace(c, aborts_in_row=aborts), view, now_ms, attempt=checkpoint.attempt + 1
     )
     return replace(again, notes=(note,))
 
 
-def _retry(c: Coordinator, frame: Frame, now_ms: int) -> Decided:
+def _retry(c: Coordinator, view: GenerationView, now_ms: int) -> Decided:
     match c.phase:
-        case Committing(said_ms=said_ms):
-            if now_ms < said_ms + frame.limits.commit_repeat_ms:
+        case Publishing(said_ms=said_ms):
+            if now_ms < said_ms + view.limits.commit_repeat_ms:
                 return Decided(coordinator=c)
-            return repeat_message(replace(c, phase=replace(c.phase, said_ms=now_ms)), frame)
+            return repeat_message(replace(c, phase=replace(c.phase, said_ms=now_ms)), view)
         case Recording() | Marking() | Saving():
             if c.phase.retry_at_ms is None or now_ms < c.phase.retry_at_ms:
                 return Decided(coordinator=c)
             again = replace(c, phase=replace(c.phase, retry_at_ms=None))
-            return Decided(coordinator=again, actions=writes(again, frame))
+            return Decided(coordinator=again, actions=writes(again, view))
         case _:
             return Decided(coordinator=c)
 
 
-def repeat_message(c: Coordinator, frame: Frame) -> Decided:
+def repeat_message(c: Coordinator, view: GenerationView) -> Decided:
     """Say again what the worker should be doing: its connection was lost, or it did not answer."""
     match c.phase:
-        case Collecting(flight=flight):
-            return Decided(coordinator=c, actions=(barrier(flight, frame),))
-        case Committing(flight=flight, sinks=sinks):
-            commit = Commit(generation=frame.generation, epoch=flight.epoch, sinks=sinks)
-            action = SendToWorker(generation=frame.generation, message=commit)
+        case Collecting(checkpoint=checkpoint):
+            return Decided(coordinator=c, actions=(barrier(checkpoint, view),))
+        case Publishing(checkpoint=checkpoint, sinks=sinks):
+            commit = Commit(generation=view.generation, epoch=checkpoint.epoch, sinks=sinks)
+            action = SendToWorker(generation=view.generation, message=commit)
             return Decided(coordinator=c, actions=(action,))
         case _:
             return Decided(coordinator=c)
 
 
-def writes(c: Coordinator, frame: Frame) -> tuple[Action, ...]:
+def writes(c: Coordinator, view: GenerationView) -> tuple[Action, ...]:
     """Return the storage writes that the phase waits for."""
     match c.phase:
-        case Recording(flight=flight, acks=acks, cut=cut):
+        case Recording(checkpoint=checkpoint, acks=acks, cut=cut):
             return (
                 RecordCheckpoint(
-                    generation=frame.generation,
-                    epoch=flight.epoch,
-                    attempt=flight.attempt,
-                    parallelism=frame.parallelism,
+                    generation=view.generation,
+                    epoch=checkpoint.epoch,
+                    attempt=checkpoint.attempt,
+                    parallelism=view.parallelism,
                     lineage=c.lineage,
                     acks=acks,
                     cut=cut,
-                    started_ms=flight.started_ms,
+                    started_ms=checkpoint.started_ms,
                 ),
             )
-        case Marking(flight=flight):
-            return (MarkCommitted(generation=frame.generation, epoch=flight.epoch),)
-        case Saving(flight=flight, names=names):
+        case Marking(checkpoint=checkpoint):
+            return (MarkCommitted(generation=view.generation, epoch=checkpoint.epoch),)
+        case Saving(checkpoint=checkpoint, names=names):
             return tuple(
-                WriteSavepoint(generation=frame.generation, epoch=flight.epoch, name=name)
+                WriteSavepoint(generation=view.generation, epoch=checkpoint.epoch, name=name)
                 for name in names
             )
         case _:
             return ()
 
 
-def _too_slow(flight: Flight, doing: str) -> ErrorInfo:
+def _too_slow(checkpoint: CheckpointInFlight, doing: str) -> ErrorInfo:
     return ErrorInfo(
-        message=f"epoch {flight.epoch} did not get past {doing} within the checkpoint timeout",
+        message=f"epoch {checkpoint.epoch} did not get past {doing} within the checkpoint timeout",
         domain=ErrorDomain.EXTERNAL,
         code="checkpoint_timeout",
     )
@@ -307,7 +320,7 @@ def _give_up_saving(c: Coordinator, phase: Saving) -> Decided:
         SavepointNote(
             name=name,
             generation=phase.generation,
-            epoch=phase.flight.epoch,
+            epoch=phase.checkpoint.epoch,
             failure="storage did not take it within the checkpoint timeout; ask for it again",
         )
         for name in phase.names

@@ -14,7 +14,7 @@ from headgate.core.model import JsonValue, model
 
 
 @model
-class Flight:
+class CheckpointInFlight:
     """What identifies one attempt at one checkpoint. Durations count from its start."""
 
     epoch: Epoch
@@ -38,7 +38,7 @@ class Collecting:
     """The barrier was sent. `acks` is a set keyed by (operator, subtask) of this one attempt."""
 
     kind: Literal["collecting"] = "collecting"
-    flight: Flight
+    checkpoint: CheckpointInFlight
     acks: tuple[SubtaskAck, ...] = ()
     cut: EpochCut | None = None
 
@@ -48,18 +48,18 @@ class Recording:
     """Everything is durable; metadata, manifest and epoch record are being written."""
 
     kind: Literal["recording"] = "recording"
-    flight: Flight
+    checkpoint: CheckpointInFlight
     acks: tuple[SubtaskAck, ...]
     cut: EpochCut
     retry_at_ms: int | None = None
 
 
 @model
-class Committing:
+class Publishing:
     """The epoch record exists; the sinks in `waiting` have not confirmed their publish."""
 
-    kind: Literal["committing"] = "committing"
-    flight: Flight
+    kind: Literal["publishing"] = "publishing"
+    checkpoint: CheckpointInFlight
     sinks: tuple[SinkCommit, ...]
     waiting: tuple[OperatorId, ...]
     said_ms: int
@@ -71,7 +71,7 @@ class Marking:
     """Everything is published; the committed marker is being written."""
 
     kind: Literal["marking"] = "marking"
-    flight: Flight
+    checkpoint: CheckpointInFlight
     summary: CheckpointNote
     retry_at_ms: int | None = None
 
@@ -81,14 +81,14 @@ class Saving:
     """Committed; the savepoints that were asked for are being named."""
 
     kind: Literal["saving"] = "saving"
-    flight: Flight
+    checkpoint: CheckpointInFlight
     generation: Generation
     names: tuple[str, ...]
     retry_at_ms: int | None = None
 
 
 Phase = Annotated[
-    Idle | Collecting | Recording | Committing | Marking | Saving, Field(discriminator="kind")
+    Idle | Collecting | Recording | Publishing | Marking | Saving, Field(discriminator="kind")
 ]
 
 
@@ -154,7 +154,7 @@ def sink_commits(phase: Recording, needs: tuple[OperatorNeed, ...]) -> tuple[Sin
         commits.append(
             SinkCommit(
                 operator=need.operator,
-                epoch=phase.flight.epoch,
+                epoch=phase.checkpoint.epoch,
                 staged=tuple(staged),
                 commit=commit,
             )
@@ -178,15 +178,15 @@ def summarize(phase: Recording, generation: Generation) -> CheckpointNote:
     )
     return CheckpointNote(
         generation=generation,
-        epoch=phase.flight.epoch,
-        attempt=phase.flight.attempt,
-        started_ms=phase.flight.started_ms,
-        acked_ms=phase.flight.acked_ms,
-        recorded_ms=phase.flight.recorded_ms,
+        epoch=phase.checkpoint.epoch,
+        attempt=phase.checkpoint.attempt,
+        started_ms=phase.checkpoint.started_ms,
+        acked_ms=phase.checkpoint.acked_ms,
+        recorded_ms=phase.checkpoint.recorded_ms,
         committed_ms=0,
         new_objects=sum(ack.new_objects for ack in phase.acks),
         new_bytes=sum(ack.new_bytes for ack in phase.acks),
         rows_staged=sum(file.rows for ack in phase.acks for file in ack.staged),
-        final=phase.flight.final,
+        final=phase.checkpoint.final,
         subtasks=subtasks,
     )

@@ -19,7 +19,7 @@ from headgate.controller.rules.events import (
     CheckpointSuperseded,
     CleanupDone,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     MarkerWritten,
     SavepointWritten,
     SkippedCheckpoint,
@@ -53,7 +53,7 @@ class Superseded(InternalError):
     code = "superseded"
 
 
-def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
+def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPlanned:
     """Phases 1 and 2 of a recovery."""
     store, graph = ports.open_store(), ports.graph()
     if _is_ignored(_newest(store, ports), action):
@@ -81,7 +81,7 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPrepared:
             replayed=tuple(replay.epoch for replay in plan.replays),
             previous=found.newest,
         )
-    return LoadPrepared(
+    return LoadPlanned(
         turn=action.turn,
         plan=plan,
         lineage=lineage,
@@ -109,7 +109,7 @@ def _prepare_from_scratch(
     ports: JobPorts,
     store: ObjectStore,
     graph: PipelineGraph,
-) -> LoadPrepared:
+) -> LoadPlanned:
     """Start from nothing, although there are checkpoints.
 
     Epochs go on after the newest record, because sinks recognise a repeated publish by its epoch;
@@ -123,7 +123,7 @@ def _prepare_from_scratch(
         parallelism=action.parallelism,
         pending_commits=tuple(c for c in found.pending_commits if c.operator in sinks),
     )
-    return LoadPrepared(
+    return LoadPlanned(
         turn=action.turn,
         plan=plan,
         lineage=Lineage(previous=found.newest),

@@ -104,7 +104,7 @@ class SkippedCheckpoint:
 
 
 @model
-class LoadPrepared(TurnResult):
+class LoadPlanned(TurnResult):
     """What to start from, and what the first checkpoint then continues."""
 
     turn: int
@@ -291,7 +291,7 @@ Event = (
     | CheckpointRequested
     | SavepointRequested
     | Compiled
-    | LoadPrepared
+    | LoadPlanned
     | SlotsGranted
     | SlotsRefused
     | GenerationClaimed

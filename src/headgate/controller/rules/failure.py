@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headgate.controller.rules.backoff import backoff_ms, roll
-from headgate.controller.rules.events import LoadPrepared
+from headgate.controller.rules.events import LoadPlanned
 from headgate.controller.rules.job_facts import DAMAGE_CODES, JobFacts
 from headgate.controller.rules.limits import UNLIMITED
 from headgate.controller.rules.outcome import Step
@@ -88,7 +88,7 @@ def _is_defect(facts: JobFacts, error: ErrorInfo) -> bool:
     return never_worked and error.domain is ErrorDomain.INTERNAL and error.code not in _NO_DEFECTS
 
 
-def lost_records(facts: JobFacts, prepared: LoadPrepared) -> ErrorInfo | None:
+def lost_records(facts: JobFacts, prepared: LoadPlanned) -> ErrorInfo | None:
     """Return the error where storage no longer knows of an epoch that was recorded.
 
     To go on would give its number to other rows, although its output may be visible: rows would be

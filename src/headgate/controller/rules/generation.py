@@ -10,7 +10,7 @@ from typing import assert_never
 
 from headgate.controller.checkpoints import advance
 from headgate.controller.checkpoints import coordinator as rules
-from headgate.controller.checkpoints.coordinator import Decided, Frame
+from headgate.controller.checkpoints.coordinator import Decided, GenerationView
 from headgate.controller.checkpoints.phases import Coordinator, Idle, Saving
 from headgate.controller.effects.claimant import may_claim_back
 from headgate.controller.rules.actions import Action, MarkCommitted, RunCleanup
@@ -59,7 +59,7 @@ LOG_CHARACTERS_MAX = 4_000
 
 
 @model
-class Live:
+class RunningGeneration:
     """The generation under way."""
 
     generation: Generation
@@ -76,28 +76,28 @@ class Live:
 
 
 @model
-class LiveStep:
+class GenerationStep:
     """The generation after an event. `failure` means that it is over."""
 
     facts: JobFacts
-    live: Live
+    running: RunningGeneration
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
     failure: ErrorInfo | None = None
 
 
-def frame_of(facts: JobFacts, live: Live) -> Frame:
-    return Frame(
-        generation=live.generation,
-        parallelism=live.parallelism,
-        needs=live.needs,
+def view_of(facts: JobFacts, running: RunningGeneration) -> GenerationView:
+    return GenerationView(
+        generation=running.generation,
+        parallelism=running.parallelism,
+        needs=running.needs,
         limits=facts.limits,
         cleaning=facts.cleaning_since_ms is not None,
         restart_cost_ms=facts.restart_cost_ms,
     )
 
 
-def begin_live(
+def begin_generation(
     facts: JobFacts,
     *,
     needs: tuple[OperatorNeed, ...],
@@ -105,9 +105,9 @@ def begin_live(
     lineage: Lineage,
     unmarked: Epoch | None,
     now_ms: int,
-) -> Live:
+) -> RunningGeneration:
     """Return the generation that has just been restored."""
-    return Live(
+    return RunningGeneration(
         generation=facts.generation,
         parallelism=parallelism,
         needs=needs,
@@ -118,40 +118,44 @@ def begin_live(
     )
 
 
-def live_deadline(facts: JobFacts, live: Live) -> int:
-    """Return when `advance_live` must see a `Tick` at the latest."""
+def generation_deadline(facts: JobFacts, running: RunningGeneration) -> int:
+    """Return when `advance_generation` must see a `Tick` at the latest."""
     deadlines = [
-        live.last_heard_ms + facts.limits.heartbeat_timeout_ms,
-        rules.next_deadline(live.coordinator, frame_of(facts, live)),
-        live.since_ms + facts.limits.healthy_ms if facts.restarts_used else None,
+        running.last_heard_ms + facts.limits.heartbeat_timeout_ms,
+        rules.next_deadline(running.coordinator, view_of(facts, running)),
+        running.since_ms + facts.limits.healthy_ms if facts.restarts_used else None,
     ]
     return min(at for at in deadlines if at is not None)
 
 
-def advance_live(facts: JobFacts, live: Live, event: Event, now_ms: int) -> LiveStep:
+def advance_generation(
+    facts: JobFacts, running: RunningGeneration, event: Event, now_ms: int
+) -> GenerationStep:
     """Apply an event, then do what has become due."""
-    if now_ms >= live.since_ms + facts.limits.healthy_ms:
+    if now_ms >= running.since_ms + facts.limits.healthy_ms:
         facts = replace(facts, restarts_used=0)
-    step = _advance(facts, live, event, now_ms)
+    step = _advance(facts, running, event, now_ms)
     if step.failure is None:
         return step
-    lost = unfulfilled(step.live, "the job failed before it was complete")
+    lost = unfulfilled(step.running, "the job failed before it was complete")
     return replace(step, notes=(*step.notes, *lost))
 
 
-def _advance(facts: JobFacts, live: Live, event: Event, now_ms: int) -> LiveStep:
-    broken = _failure_in(facts, live, event)
+def _advance(
+    facts: JobFacts, running: RunningGeneration, event: Event, now_ms: int
+) -> GenerationStep:
+    broken = _failure_in(facts, running, event)
     if broken is not None:
-        return LiveStep(facts=facts, live=live, failure=broken)
-    facts, live, resumed = _heard(facts, live, event, now_ms)
-    decided = _decide(facts, live, event, now_ms)
-    first = _take(facts, live, decided)
+        return GenerationStep(facts=facts, running=running, failure=broken)
+    facts, running, resumed = _heard(facts, running, event, now_ms)
+    decided = _decide(facts, running, event, now_ms)
+    first = _take(facts, running, decided)
     if first.failure is not None:
         return replace(first, notes=(*resumed, *first.notes))
     if isinstance(event, MarkerWritten):
         committed = max(first.facts.committed_epoch, event.epoch)
         first = replace(first, facts=replace(first.facts, committed_epoch=committed))
-    due = _due(first.facts, first.live, now_ms)
+    due = _due(first.facts, first.running, now_ms)
     return replace(
         due,
         actions=(*first.actions, *due.actions),
@@ -159,48 +163,48 @@ def _advance(facts: JobFacts, live: Live, event: Event, now_ms: int) -> LiveStep
     )
 
 
-def unfulfilled(live: Live, why: str) -> tuple[Note, ...]:
+def unfulfilled(running: RunningGeneration, why: str) -> tuple[Note, ...]:
     """Return what to tell those whose savepoints this generation will not make."""
-    phase = live.coordinator.phase
-    flying = () if isinstance(phase, Idle) else phase.flight.savepoints
+    phase = running.coordinator.phase
+    flying = () if isinstance(phase, Idle) else phase.checkpoint.savepoints
     if isinstance(phase, Saving):
         flying = phase.names
     return tuple(
         SavepointNote(
             name=name,
-            generation=live.generation,
-            epoch=live.coordinator.lineage.last_epoch,
+            generation=running.generation,
+            epoch=running.coordinator.lineage.last_epoch,
             failure=f"{why}; ask for it again",
         )
-        for name in (*flying, *live.coordinator.savepoints)
+        for name in (*flying, *running.coordinator.savepoints)
     )
 
 
-def _due(facts: JobFacts, live: Live, now_ms: int) -> LiveStep:
-    if now_ms >= live.last_heard_ms + facts.limits.heartbeat_timeout_ms:
-        silent_ms = now_ms - live.last_heard_ms
+def _due(facts: JobFacts, running: RunningGeneration, now_ms: int) -> GenerationStep:
+    if now_ms >= running.last_heard_ms + facts.limits.heartbeat_timeout_ms:
+        silent_ms = now_ms - running.last_heard_ms
         failure = ErrorInfo(
-            message=f"worker of generation {live.generation} has been silent for {silent_ms} ms",
+            message=f"worker of generation {running.generation} has been silent for {silent_ms} ms",
             domain=ErrorDomain.EXTERNAL,
             code="worker_lost",
         )
-        return LiveStep(facts=facts, live=live, failure=failure)
+        return GenerationStep(facts=facts, running=running, failure=failure)
     marks: tuple[Action, ...] = ()
-    if live.unmarked is not None:
-        mark = MarkCommitted(generation=live.generation, epoch=live.unmarked, inherited=True)
+    if running.unmarked is not None:
+        mark = MarkCommitted(generation=running.generation, epoch=running.unmarked, inherited=True)
         marks = (mark,)
-        live = replace(live, unmarked=None)
-    polled = _take(facts, live, rules.poll(live.coordinator, frame_of(facts, live), now_ms))
+        running = replace(running, unmarked=None)
+    polled = _take(facts, running, rules.poll(running.coordinator, view_of(facts, running), now_ms))
     if any(isinstance(action, RunCleanup) for action in polled.actions):
         polled = replace(polled, facts=replace(polled.facts, cleaning_since_ms=now_ms))
     return replace(polled, actions=(*marks, *polled.actions))
 
 
-def _take(facts: JobFacts, live: Live, decided: Decided) -> LiveStep:
+def _take(facts: JobFacts, running: RunningGeneration, decided: Decided) -> GenerationStep:
     last_epoch = max(facts.last_epoch, decided.coordinator.lineage.last_epoch)
-    return LiveStep(
+    return GenerationStep(
         facts=replace(facts, last_epoch=last_epoch),
-        live=replace(live, coordinator=decided.coordinator),
+        running=replace(running, coordinator=decided.coordinator),
         actions=decided.actions,
         notes=decided.notes,
         failure=decided.failure,
@@ -208,49 +212,49 @@ def _take(facts: JobFacts, live: Live, decided: Decided) -> LiveStep:
 
 
 def _heard(
-    facts: JobFacts, live: Live, event: Event, now_ms: int
-) -> tuple[JobFacts, Live, tuple[Note, ...]]:
+    facts: JobFacts, running: RunningGeneration, event: Event, now_ms: int
+) -> tuple[JobFacts, RunningGeneration, tuple[Note, ...]]:
     """Note that the worker lives, and that it has begun to work again."""
     match event:
         case Heartbeat(progress=progress) if progress.batches == 0:
-            return facts, replace(live, last_heard_ms=now_ms), ()
+            return facts, replace(running, last_heard_ms=now_ms), ()
         case Heartbeat() | SubtaskAcked() | SourcesFinished():
             facts, notes = work_resumed(facts, now_ms)
-            return facts, replace(live, last_heard_ms=now_ms), notes
+            return facts, replace(running, last_heard_ms=now_ms), notes
         case Register() | Restored() | EpochCutDone() | SinkPublished() | WorkerStopped():
-            return facts, replace(live, last_heard_ms=now_ms), ()
+            return facts, replace(running, last_heard_ms=now_ms), ()
         case _:
-            return facts, live, ()
+            return facts, running, ()
 
 
-def _decide(facts: JobFacts, live: Live, event: Event, now_ms: int) -> Decided:
-    coordinator, frame = live.coordinator, frame_of(facts, live)
+def _decide(facts: JobFacts, running: RunningGeneration, event: Event, now_ms: int) -> Decided:
+    coordinator, view = running.coordinator, view_of(facts, running)
     match event:
         case SubtaskAcked():
-            return advance.on_ack(coordinator, frame, event, now_ms)
+            return advance.on_ack(coordinator, view, event, now_ms)
         case EpochCutDone():
-            return advance.on_cut(coordinator, frame, event, now_ms)
+            return advance.on_cut(coordinator, view, event, now_ms)
         case SinkPublished():
-            return advance.on_published(coordinator, frame, event)
+            return advance.on_published(coordinator, view, event)
         case CheckpointRecorded():
-            return advance.on_recorded(coordinator, frame, event, now_ms)
+            return advance.on_recorded(coordinator, view, event, now_ms)
         case AttemptTaken():
-            return advance.on_attempt_taken(coordinator, frame, event, now_ms)
+            return advance.on_attempt_taken(coordinator, view, event, now_ms)
         case RecordFailed():
-            return advance.on_record_failed(coordinator, frame, event, now_ms)
+            return advance.on_record_failed(coordinator, view, event, now_ms)
         case MarkerWritten():
-            return advance.on_marked(coordinator, frame, event, now_ms)
+            return advance.on_marked(coordinator, view, event, now_ms)
         case MarkerFailed():
-            return advance.on_marker_failed(coordinator, frame, event, now_ms)
+            return advance.on_marker_failed(coordinator, view, event, now_ms)
         case SavepointWritten() | SavepointFailed():
-            return advance.on_saved(coordinator, frame, event, now_ms)
+            return advance.on_saved(coordinator, view, event, now_ms)
         case CheckpointRequested():
             return Decided(coordinator=rules.ask_checkpoint(coordinator))
         case SavepointRequested(name=name):
             return Decided(coordinator=rules.ask_savepoint(coordinator, name))
         case Register():
             # The worker came back after its connection was lost: what was said may be lost too.
-            return rules.repeat_message(coordinator, frame)
+            return rules.repeat_message(coordinator, view)
         case (
             Tick()
             | TakenUp()
@@ -273,7 +277,7 @@ def _decide(facts: JobFacts, live: Live, event: Event, now_ms: int) -> Decided:
             assert_never(event)
 
 
-def _failure_in(facts: JobFacts, live: Live, event: Event) -> ErrorInfo | None:
+def _failure_in(facts: JobFacts, running: RunningGeneration, event: Event) -> ErrorInfo | None:
     """Return the error where the event says that this generation cannot go on."""
     match event:
         case TaskFailed(error=error) if error.code == "fenced":
@@ -282,7 +286,7 @@ def _failure_in(facts: JobFacts, live: Live, event: Event) -> ErrorInfo | None:
         case TaskFailed(error=error):
             return error
         case WorkerExited(exit_code=exit_code, log_tail=log_tail):
-            return exited_error(live.generation, exit_code, log_tail)
+            return exited_error(running.generation, exit_code, log_tail)
         case WorkerStopped():
             return ErrorInfo(message="the worker ended without being told to", code="worker_ended")
         case CheckpointSuperseded():

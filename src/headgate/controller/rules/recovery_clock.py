@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headgate.controller.rules.events import LoadPrepared
+from headgate.controller.rules.events import LoadPlanned
 from headgate.controller.rules.job_facts import JobFacts, RecoveryClock
 from headgate.controller.rules.notes import Note, PhaseNote, SkippedNote
 
@@ -23,7 +23,7 @@ def recovery_began(facts: JobFacts, reason: str, now_ms: int) -> JobFacts:
     return replace(facts, recoveries=number, recovery=clock)
 
 
-def load_prepared(facts: JobFacts, event: LoadPrepared, now_ms: int) -> Timed:
+def load_planned(facts: JobFacts, event: LoadPlanned, now_ms: int) -> Timed:
     """Phases 1 and 2 are over; phase 3 begins."""
     notes: list[Note] = [
         SkippedNote(epoch=skipped.epoch, reason=skipped.reason) for skipped in event.skipped

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, assert_never
+from typing import Annotated, Any, assert_never
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from headgate.controller.checkpoints.phases import Idle
-from headgate.controller.rules.generation import Live, live_deadline
-from headgate.controller.rules.shutdown import Drain, drain_deadline
+from headgate.controller.rules.generation import RunningGeneration, generation_deadline
+from headgate.controller.rules.shutdown import Shutdown, shutdown_deadline
 from headgate.controller.rules.states.checkpoint_stopping import CheckpointStopping
 from headgate.controller.rules.states.compiling import Compiling, compiling_deadline
 from headgate.controller.rules.states.created import Created
@@ -41,8 +41,23 @@ JobState = (
     | Failing
     | Failed
 )
+
+
+def _with_current_names(document: Any) -> Any:
+    """Return a stored state with the names of today: two fields were called otherwise in 0.1."""
+    if not isinstance(document, dict):
+        return document
+    renamed = {_RENAMED.get(name, name): value for name, value in document.items()}
+    if isinstance(renamed.get("shutdown"), dict):
+        renamed["shutdown"] = _with_current_names(renamed["shutdown"])
+    return renamed
+
+
+_RENAMED = {"live": "running", "drain": "shutdown"}
 # The union as JSON knows it.
-StoredJobState = Annotated[JobState, Field(discriminator="kind")]
+StoredJobState = Annotated[
+    Annotated[JobState, Field(discriminator="kind")], BeforeValidator(_with_current_names)
+]
 
 TERMINAL = (Stopped, Finished, Failed)
 
@@ -65,29 +80,33 @@ def stored_form(state: JobState) -> JobState:
         case Scheduling():
             return replace(state, prepared=None, last_heard_ms=None, ask_slots_at_ms=None)
         case Running():
-            return replace(state, live=_quiet(state.live))
+            return replace(state, running=_quiet(state.running))
         case CheckpointStopping() | Stopping() | Finishing() | Rescaling() | Restarting():
-            return replace(state, drain=_quiet_drain(state.drain))
+            return replace(state, shutdown=_quiet_shutdown(state.shutdown))
         case Created() | Stopped() | Finished() | Recovering() | Failing() | Failed():
             return state
         case _:
             assert_never(state)
 
 
-def _quiet(live: Live) -> Live:
+def _quiet(running: RunningGeneration) -> RunningGeneration:
     coordinator = replace(
-        live.coordinator,
+        running.coordinator,
         phase=Idle(),
         asked=False,
         savepoints=(),
-        last_started_ms=live.since_ms,
+        last_started_ms=running.since_ms,
         aborts_in_row=0,
     )
-    return replace(live, coordinator=coordinator, last_heard_ms=live.since_ms)
+    return replace(running, coordinator=coordinator, last_heard_ms=running.since_ms)
 
 
-def _quiet_drain(drain: Drain) -> Drain:
-    return drain if drain.live is None else replace(drain, live=_quiet(drain.live))
+def _quiet_shutdown(shutdown: Shutdown) -> Shutdown:
+    return (
+        shutdown
+        if shutdown.running is None
+        else replace(shutdown, running=_quiet(shutdown.running))
+    )
 
 
 def next_deadline(state: JobState) -> int | None:
@@ -96,9 +115,9 @@ def next_deadline(state: JobState) -> int | None:
         case Scheduling():
             return scheduling_deadline(state)
         case Running():
-            return live_deadline(state.facts, state.live)
+            return generation_deadline(state.facts, state.running)
         case CheckpointStopping() | Stopping() | Finishing() | Rescaling() | Restarting():
-            return drain_deadline(state.facts, state.drain)
+            return shutdown_deadline(state.facts, state.shutdown)
         case Recovering():
             return recovering_deadline(state)
         case Compiling():

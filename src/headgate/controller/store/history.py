@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.controller.applying import Change
 from headgate.controller.rules.notes import (
     AbortNote,
     CheckpointNote,
@@ -11,7 +12,6 @@ from headgate.controller.rules.notes import (
     SavepointNote,
     SkippedNote,
 )
-from headgate.controller.turn import Change
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Generation
 from headgate.core.model import model

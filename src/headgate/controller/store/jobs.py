@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
+from headgate.controller.applying import Change
 from headgate.controller.rules.notes import CheckpointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, StoredJobState, stored_form
@@ -33,7 +34,6 @@ from headgate.controller.store.tables import (
     open_engine,
     settings,
 )
-from headgate.controller.turn import Change
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import JobId
 from headgate.core.model import from_json, model, to_json
@@ -323,7 +323,7 @@ def _stored(row: sa.Row[tuple[object, ...]]) -> StoredJob:
 
 
 def _stored_if_readable(row: sa.Row[tuple[object, ...]]) -> StoredJob | None:
-    """One job that this version cannot read must not keep the others from being driven."""
+    """One job that this version cannot read must not keep the others from being applied."""
     try:
         return _stored(row)
     except InternalError as error:

@@ -28,7 +28,7 @@ from headgate.controller.rules.events import (
     CheckpointSuperseded,
     CleanupDone,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     MarkerFailed,
     MarkerWritten,
     RecordFailed,
@@ -97,7 +97,7 @@ class Place:
         action = ClaimGeneration(turn=turn, known=Generation(known), base=None, parallelism=2)
         return storage.claim(action, self.ports(claimant))
 
-    def prepare(self, *, ignore_before: int = 0, ignore_through: int = 0) -> LoadPrepared:
+    def prepare(self, *, ignore_before: int = 0, ignore_through: int = 0) -> LoadPlanned:
         action = PrepareLoad(
             turn=1,
             parallelism=2,

@@ -21,14 +21,14 @@ from headgate.controller.rules.events import (
     WorkerDisconnected,
     WorkerExited,
 )
-from headgate.controller.rules.generation import Live
+from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved
 from headgate.controller.rules.shutdown import (
-    Drain,
-    DrainStep,
-    advance_drain,
-    drain_with_checkpoint,
+    Shutdown,
+    ShutdownStep,
+    advance_shutdown,
+    begin_final_checkpoint,
 )
 from headgate.controller.rules.states import restarting, stopped, stopping
 from headgate.core.messages import (
@@ -56,26 +56,30 @@ if TYPE_CHECKING:
 class CheckpointStopping:
     kind: Literal["checkpoint_stopping"] = "checkpoint_stopping"
     facts: JobFacts
-    drain: Drain
+    shutdown: Shutdown
 
 
-def enter_checkpoint_stopping(facts: JobFacts, live: Live, now_ms: int) -> Step[CheckpointStopping]:
+def enter_checkpoint_stopping(
+    facts: JobFacts, running: RunningGeneration, now_ms: int
+) -> Step[CheckpointStopping]:
     # The wish is kept in the facts: a failure on the way leads back here, not into running.
     facts = replace(moved(facts, now_ms), stop_with_checkpoint=True)
-    begun = drain_with_checkpoint(facts, live, now_ms)
+    begun = begin_final_checkpoint(facts, running, now_ms)
     return Step(
-        CheckpointStopping(facts=begun.facts, drain=begun.drain),
+        CheckpointStopping(facts=begun.facts, shutdown=begun.shutdown),
         begun.actions,
         reason="stop with a final checkpoint",
         notes=begun.notes,
     )
 
 
-def take_over_drain(facts: JobFacts, drain: Drain, now_ms: int) -> Step[CheckpointStopping]:
-    """Go on with a drain that another state had begun; only its end is a different one."""
+def take_over_shutdown(
+    facts: JobFacts, shutdown: Shutdown, now_ms: int
+) -> Step[CheckpointStopping]:
+    """Go on with a shutdown that another state had begun; only its end is a different one."""
     return Step(
         CheckpointStopping(
-            facts=replace(facts, stop_with_checkpoint=True, entered_ms=now_ms), drain=drain
+            facts=replace(facts, stop_with_checkpoint=True, entered_ms=now_ms), shutdown=shutdown
         ),
         reason="stop with a final checkpoint",
     )
@@ -84,21 +88,21 @@ def take_over_drain(facts: JobFacts, drain: Drain, now_ms: int) -> Step[Checkpoi
 def step_checkpoint_stopping(
     state: CheckpointStopping, event: Event, now_ms: int
 ) -> Step[CheckpointStopping | Stopping | Stopped | Restarting | Recovering | Failing]:
-    facts, drain = state.facts, state.drain
+    facts, shutdown = state.facts, state.shutdown
     match event:
         case StopRequested(mode="checkpoint"):
             return Step(state)
-        case StopRequested(mode="graceful") if drain.phase != "checkpoint":
+        case StopRequested(mode="graceful") if shutdown.phase != "checkpoint":
             return Step(state)
         case StopRequested(mode=mode):
-            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+            return stopping.enter_stopping(facts, shutdown.running, mode, now_ms)
         case RestartRequested(mode="safe"):
-            return restarting.take_over_drain(facts, drain, now_ms)
+            return restarting.take_over_shutdown(facts, shutdown, now_ms)
         case RestartRequested(mode=mode):
             return restarting.enter_restarting_by_kill(facts, mode, now_ms)
         case RescaleRequested(parallelism=parallelism):
             return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
-        case TakenUp() if drain.phase == "checkpoint":
+        case TakenUp() if shutdown.phase == "checkpoint":
             return failure.lost_with_controller(facts, now_ms)
         case TakenUp():
             return stopping.enter_stopping_by_kill(facts, now_ms, reason="taken up again")
@@ -121,13 +125,13 @@ def step_checkpoint_stopping(
             | WorkerExited()
             | WorkerDisconnected()
         ):
-            return _after(advance_drain(facts, drain, event, now_ms), now_ms)
+            return _after(advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)
 
 
 def _after(
-    step: DrainStep, now_ms: int
+    step: ShutdownStep, now_ms: int
 ) -> Step[CheckpointStopping | Stopped | Recovering | Failing]:
     if step.failure is not None:
         broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
@@ -137,5 +141,5 @@ def _after(
             step.facts, now_ms, reason="final checkpoint published, worker ended"
         )
     return Step(
-        CheckpointStopping(facts=step.facts, drain=step.drain), step.actions, notes=step.notes
+        CheckpointStopping(facts=step.facts, shutdown=step.shutdown), step.actions, notes=step.notes
     )

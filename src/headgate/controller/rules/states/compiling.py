@@ -15,7 +15,7 @@ from headgate.controller.rules.events import (
     Compiled,
     Event,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
@@ -58,11 +58,11 @@ class Compiling:
     kind: Literal["compiling"] = "compiling"
     facts: JobFacts
     # What a recovery has prepared; None = the load is prepared while scheduling.
-    prepared: LoadPrepared | None = None
+    prepared: LoadPlanned | None = None
 
 
 def enter_compiling(
-    facts: JobFacts, prepared: LoadPrepared | None, now_ms: int, *, reason: str
+    facts: JobFacts, prepared: LoadPlanned | None, now_ms: int, *, reason: str
 ) -> Step[Compiling]:
     facts = moved(facts, now_ms)
     return Step(
@@ -105,7 +105,7 @@ def step_compiling(
             return failure.recover_or_fail(facts, slow, now_ms)
         case (
             Tick()
-            | LoadPrepared()
+            | LoadPlanned()
             | SlotsGranted()
             | SlotsRefused()
             | GenerationClaimed()

@@ -14,7 +14,7 @@ from headgate.controller.rules.events import (
     Compiled,
     Event,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
@@ -89,7 +89,7 @@ def step_failing(state: Failing, event: Event, now_ms: int) -> Step[Failing | Fa
             Tick()
             | StopRequested()
             | Compiled()
-            | LoadPrepared()
+            | LoadPlanned()
             | SlotsGranted()
             | SlotsRefused()
             | GenerationClaimed()

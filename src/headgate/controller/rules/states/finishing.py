@@ -21,16 +21,16 @@ from headgate.controller.rules.events import (
     WorkerDisconnected,
     WorkerExited,
 )
-from headgate.controller.rules.generation import Live
+from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved
 from headgate.controller.rules.recovery_clock import work_resumed
 from headgate.controller.rules.shutdown import (
-    Drain,
-    DrainStep,
-    advance_drain,
-    drain_kill,
-    drain_with_checkpoint,
+    Shutdown,
+    ShutdownStep,
+    advance_shutdown,
+    begin_final_checkpoint,
+    kill_workers,
 )
 from headgate.controller.rules.states import finished, restarting, stopping
 from headgate.core.messages import (
@@ -58,15 +58,15 @@ if TYPE_CHECKING:
 class Finishing:
     kind: Literal["finishing"] = "finishing"
     facts: JobFacts
-    drain: Drain
+    shutdown: Shutdown
 
 
-def enter_finishing(facts: JobFacts, live: Live, now_ms: int) -> Step[Finishing]:
+def enter_finishing(facts: JobFacts, running: RunningGeneration, now_ms: int) -> Step[Finishing]:
     facts, notes = work_resumed(moved(facts, now_ms), now_ms)
-    heard = replace(live, last_heard_ms=now_ms, sources_finished=True)
-    begun = drain_with_checkpoint(facts, heard, now_ms)
+    heard = replace(running, last_heard_ms=now_ms, sources_finished=True)
+    begun = begin_final_checkpoint(facts, heard, now_ms)
     return Step(
-        Finishing(facts=begun.facts, drain=begun.drain),
+        Finishing(facts=begun.facts, shutdown=begun.shutdown),
         begun.actions,
         reason="every source has ended",
         notes=(*notes, *begun.notes),
@@ -76,18 +76,18 @@ def enter_finishing(facts: JobFacts, live: Live, now_ms: int) -> Step[Finishing]
 def step_finishing(
     state: Finishing, event: Event, now_ms: int
 ) -> Step[Finishing | Finished | Stopping | Restarting | Recovering | Failing]:
-    facts, drain = state.facts, state.drain
+    facts, shutdown = state.facts, state.shutdown
     match event:
-        case StopRequested(mode="immediate" | "force" as mode) if drain.phase == "checkpoint":
-            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+        case StopRequested(mode="immediate" | "force" as mode) if shutdown.phase == "checkpoint":
+            return stopping.enter_stopping(facts, shutdown.running, mode, now_ms)
         case RestartRequested(mode="forced" | "ignore_state" as mode):
             return restarting.enter_restarting_by_kill(facts, mode, now_ms)
-        case TakenUp() if drain.phase == "checkpoint":
+        case TakenUp() if shutdown.phase == "checkpoint":
             return failure.lost_with_controller(facts, now_ms)
         case TakenUp():
             # The final checkpoint is committed; only what is left of the worker must go.
-            killing = drain_kill(moved(facts, now_ms), now_ms)
-            return Step(Finishing(facts=killing.facts, drain=killing.drain), killing.actions)
+            killing = kill_workers(moved(facts, now_ms), now_ms)
+            return Step(Finishing(facts=killing.facts, shutdown=killing.shutdown), killing.actions)
         case (
             Tick()
             | StopRequested()
@@ -110,15 +110,15 @@ def step_finishing(
             | WorkerExited()
             | WorkerDisconnected()
         ):
-            return _after(advance_drain(facts, drain, event, now_ms), now_ms)
+            return _after(advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)
 
 
-def _after(step: DrainStep, now_ms: int) -> Step[Finishing | Finished | Recovering | Failing]:
+def _after(step: ShutdownStep, now_ms: int) -> Step[Finishing | Finished | Recovering | Failing]:
     if step.failure is not None:
         broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
         return replace(broken, notes=(*step.notes, *broken.notes))
     if step.done:
         return finished.enter_finished(step.facts, now_ms)
-    return Step(Finishing(facts=step.facts, drain=step.drain), step.actions, notes=step.notes)
+    return Step(Finishing(facts=step.facts, shutdown=step.shutdown), step.actions, notes=step.notes)

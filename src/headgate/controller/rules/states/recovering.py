@@ -15,7 +15,7 @@ from headgate.controller.rules.events import (
     Compiled,
     Event,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
@@ -31,7 +31,7 @@ from headgate.controller.rules.events import (
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved, refusal
-from headgate.controller.rules.recovery_clock import load_prepared, recovery_began
+from headgate.controller.rules.recovery_clock import load_planned, recovery_began
 from headgate.controller.rules.states import compiling, failing, stopping
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.messages import (
@@ -100,7 +100,7 @@ def step_recovering(
             return _prepare_when_due(replace(state, phase="waiting"), now_ms)
         case Tick() if now_ms >= recovering_deadline(state):
             return _on_deadline(state, now_ms)
-        case LoadPrepared() if state.phase == "preparing":
+        case LoadPlanned() if state.phase == "preparing":
             return _on_prepared(state, event, now_ms)
         case ActionFailed() if state.phase == "killing":
             # A worker that cannot be killed is fenced by the next generation.
@@ -133,7 +133,7 @@ def step_recovering(
         case (
             Tick()
             | Compiled()
-            | LoadPrepared()
+            | LoadPlanned()
             | SlotsGranted()
             | SlotsRefused()
             | GenerationClaimed()
@@ -188,12 +188,12 @@ def _prepare(state: Recovering, now_ms: int) -> Step[Recovering]:
 
 
 def _on_prepared(
-    state: Recovering, event: LoadPrepared, now_ms: int
+    state: Recovering, event: LoadPlanned, now_ms: int
 ) -> Step[Compiling | Stopping | Failing]:
     lost = failure.lost_records(state.facts, event)
     if lost is not None:
         return failing.enter_failing(state.facts, lost, now_ms)
-    facts, notes = load_prepared(state.facts, event, now_ms)
+    facts, notes = load_planned(state.facts, event, now_ms)
     nothing_left = not event.plan.pending_commits and not event.plan.replays
     if facts.stop_with_checkpoint and nothing_left:
         # No worker has read anything since that checkpoint: it is the final one already.

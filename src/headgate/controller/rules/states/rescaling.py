@@ -21,15 +21,15 @@ from headgate.controller.rules.events import (
     WorkerDisconnected,
     WorkerExited,
 )
-from headgate.controller.rules.generation import Live
+from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts, OperatorNeed
 from headgate.controller.rules.outcome import Step, moved
 from headgate.controller.rules.shutdown import (
-    Drain,
-    DrainStep,
-    advance_drain,
-    drain_kill,
-    drain_with_checkpoint,
+    Shutdown,
+    ShutdownStep,
+    advance_shutdown,
+    begin_final_checkpoint,
+    kill_workers,
 )
 from headgate.controller.rules.states import checkpoint_stopping, restarting, scheduling, stopping
 from headgate.core.messages import (
@@ -61,13 +61,15 @@ class Rescaling:
     kind: Literal["rescaling"] = "rescaling"
     facts: JobFacts
     needs: tuple[OperatorNeed, ...]
-    drain: Drain
+    shutdown: Shutdown
 
 
-def enter_rescaling(facts: JobFacts, live: Live, parallelism: int, now_ms: int) -> Step[Rescaling]:
+def enter_rescaling(
+    facts: JobFacts, running: RunningGeneration, parallelism: int, now_ms: int
+) -> Step[Rescaling]:
     facts = replace(moved(facts, now_ms), parallelism=parallelism)
-    begun = drain_with_checkpoint(facts, live, now_ms)
-    return _step(live.needs, begun, reason=f"rescale to {parallelism}")
+    begun = begin_final_checkpoint(facts, running, now_ms)
+    return _step(running.needs, begun, reason=f"rescale to {parallelism}")
 
 
 def enter_rescaling_by_kill(
@@ -75,11 +77,13 @@ def enter_rescaling_by_kill(
 ) -> Step[Rescaling]:
     """Rescale a generation that has not begun to read: it has nothing to checkpoint."""
     facts = replace(moved(facts, now_ms), parallelism=parallelism)
-    return _step(needs, drain_kill(facts, now_ms), reason=f"rescale to {parallelism}")
+    return _step(needs, kill_workers(facts, now_ms), reason=f"rescale to {parallelism}")
 
 
-def _step(needs: tuple[OperatorNeed, ...], step: DrainStep, *, reason: str = "") -> Step[Rescaling]:
-    state = Rescaling(facts=step.facts, needs=needs, drain=step.drain)
+def _step(
+    needs: tuple[OperatorNeed, ...], step: ShutdownStep, *, reason: str = ""
+) -> Step[Rescaling]:
+    state = Rescaling(facts=step.facts, needs=needs, shutdown=step.shutdown)
     return Step(state, step.actions, reason=reason, notes=step.notes)
 
 
@@ -88,12 +92,12 @@ def step_rescaling(
 ) -> Step[
     Rescaling | Scheduling | CheckpointStopping | Stopping | Restarting | Recovering | Failing
 ]:
-    facts, drain = state.facts, state.drain
+    facts, shutdown = state.facts, state.shutdown
     match event:
         case StopRequested(mode="checkpoint"):
-            return checkpoint_stopping.take_over_drain(facts, drain, now_ms)
+            return checkpoint_stopping.take_over_shutdown(facts, shutdown, now_ms)
         case StopRequested(mode=mode):
-            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+            return stopping.enter_stopping(facts, shutdown.running, mode, now_ms)
         case RestartRequested(mode="forced" | "ignore_state" as mode):
             return restarting.enter_restarting_by_kill(facts, mode, now_ms)
         case RescaleRequested(parallelism=parallelism):
@@ -120,13 +124,13 @@ def step_rescaling(
             | WorkerExited()
             | WorkerDisconnected()
         ):
-            return _after(state, advance_drain(facts, drain, event, now_ms), now_ms)
+            return _after(state, advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)
 
 
 def _after(
-    state: Rescaling, step: DrainStep, now_ms: int
+    state: Rescaling, step: ShutdownStep, now_ms: int
 ) -> Step[Rescaling | Scheduling | Recovering | Failing]:
     if step.failure is not None:
         broken = failure.recover_or_fail(step.facts, step.failure, now_ms)

@@ -21,15 +21,15 @@ from headgate.controller.rules.events import (
     WorkerDisconnected,
     WorkerExited,
 )
-from headgate.controller.rules.generation import Live, unfulfilled
+from headgate.controller.rules.generation import RunningGeneration, unfulfilled
 from headgate.controller.rules.job_facts import JobFacts, RestartMode
 from headgate.controller.rules.outcome import Step, moved
 from headgate.controller.rules.shutdown import (
-    Drain,
-    DrainStep,
-    advance_drain,
-    drain_kill,
-    drain_with_checkpoint,
+    Shutdown,
+    ShutdownStep,
+    advance_shutdown,
+    begin_final_checkpoint,
+    kill_workers,
 )
 from headgate.controller.rules.states import checkpoint_stopping, compiling, stopping
 from headgate.core.messages import (
@@ -57,28 +57,28 @@ if TYPE_CHECKING:
 class Restarting:
     kind: Literal["restarting"] = "restarting"
     facts: JobFacts
-    drain: Drain
+    shutdown: Shutdown
 
 
 def enter_restarting(
-    facts: JobFacts, live: Live, mode: RestartMode, now_ms: int
+    facts: JobFacts, running: RunningGeneration, mode: RestartMode, now_ms: int
 ) -> Step[Restarting]:
     if mode != "safe":
         killed = enter_restarting_by_kill(facts, mode, now_ms)
-        return replace(killed, notes=unfulfilled(live, "the job was restarted"))
-    begun = drain_with_checkpoint(_renewed(moved(facts, now_ms)), live, now_ms)
+        return replace(killed, notes=unfulfilled(running, "the job was restarted"))
+    begun = begin_final_checkpoint(_renewed(moved(facts, now_ms)), running, now_ms)
     return _step(begun, reason="restart asked for: safe")
 
 
 def enter_restarting_by_kill(facts: JobFacts, mode: RestartMode, now_ms: int) -> Step[Restarting]:
     renewed = _renewed(moved(facts, now_ms))
-    return _step(drain_kill(renewed, now_ms), reason=f"restart asked for: {mode}")
+    return _step(kill_workers(renewed, now_ms), reason=f"restart asked for: {mode}")
 
 
-def take_over_drain(facts: JobFacts, drain: Drain, now_ms: int) -> Step[Restarting]:
-    """Go on with a drain that another state had begun; only its end is a different one."""
+def take_over_shutdown(facts: JobFacts, shutdown: Shutdown, now_ms: int) -> Step[Restarting]:
+    """Go on with a shutdown that another state had begun; only its end is a different one."""
     renewed = replace(_renewed(facts), entered_ms=now_ms)
-    return Step(Restarting(facts=renewed, drain=drain), reason="restart asked for: safe")
+    return Step(Restarting(facts=renewed, shutdown=shutdown), reason="restart asked for: safe")
 
 
 def _renewed(facts: JobFacts) -> JobFacts:
@@ -91,20 +91,20 @@ def _renewed(facts: JobFacts) -> JobFacts:
     )
 
 
-def _step(step: DrainStep, *, reason: str = "") -> Step[Restarting]:
-    state = Restarting(facts=step.facts, drain=step.drain)
+def _step(step: ShutdownStep, *, reason: str = "") -> Step[Restarting]:
+    state = Restarting(facts=step.facts, shutdown=step.shutdown)
     return Step(state, step.actions, reason=reason, notes=step.notes)
 
 
 def step_restarting(
     state: Restarting, event: Event, now_ms: int
 ) -> Step[Restarting | Compiling | CheckpointStopping | Stopping | Recovering | Failing]:
-    facts, drain = state.facts, state.drain
+    facts, shutdown = state.facts, state.shutdown
     match event:
         case StopRequested(mode="checkpoint"):
-            return checkpoint_stopping.take_over_drain(facts, drain, now_ms)
+            return checkpoint_stopping.take_over_shutdown(facts, shutdown, now_ms)
         case StopRequested(mode=mode):
-            return stopping.enter_stopping(facts, drain.live, mode, now_ms)
+            return stopping.enter_stopping(facts, shutdown.running, mode, now_ms)
         case RestartRequested(mode="forced" | "ignore_state" as mode):
             return enter_restarting_by_kill(facts, mode, now_ms)
         case RescaleRequested(parallelism=parallelism):
@@ -131,12 +131,12 @@ def step_restarting(
             | WorkerExited()
             | WorkerDisconnected()
         ):
-            return _after(advance_drain(facts, drain, event, now_ms), now_ms)
+            return _after(advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)
 
 
-def _after(step: DrainStep, now_ms: int) -> Step[Restarting | Compiling | Recovering | Failing]:
+def _after(step: ShutdownStep, now_ms: int) -> Step[Restarting | Compiling | Recovering | Failing]:
     if step.failure is not None:
         broken = failure.recover_or_fail(step.facts, step.failure, now_ms)
         return replace(broken, notes=(*step.notes, *broken.notes))

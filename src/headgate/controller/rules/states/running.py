@@ -21,7 +21,7 @@ from headgate.controller.rules.events import (
     WorkerDisconnected,
     WorkerExited,
 )
-from headgate.controller.rules.generation import Live, advance_live
+from headgate.controller.rules.generation import RunningGeneration, advance_generation
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved
 from headgate.controller.rules.states import (
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
 class Running:
     kind: Literal["running"] = "running"
     facts: JobFacts
-    live: Live
+    running: RunningGeneration
 
 
-def enter_running(facts: JobFacts, live: Live, now_ms: int) -> Step[Running]:
-    begun = advance_live(moved(facts, now_ms), live, Tick(), now_ms)
+def enter_running(facts: JobFacts, running: RunningGeneration, now_ms: int) -> Step[Running]:
+    begun = advance_generation(moved(facts, now_ms), running, Tick(), now_ms)
     return Step(
-        Running(facts=begun.facts, live=begun.live),
+        Running(facts=begun.facts, running=begun.running),
         begun.actions,
         reason="worker ready",
         notes=begun.notes,
@@ -83,20 +83,20 @@ def step_running(
     | Recovering
     | Failing
 ]:
-    facts, live = state.facts, state.live
+    facts, running = state.facts, state.running
     match event:
         case StopRequested(mode="checkpoint"):
-            return checkpoint_stopping.enter_checkpoint_stopping(facts, live, now_ms)
+            return checkpoint_stopping.enter_checkpoint_stopping(facts, running, now_ms)
         case StopRequested(mode=mode):
-            return stopping.enter_stopping(facts, live, mode, now_ms)
+            return stopping.enter_stopping(facts, running, mode, now_ms)
         case RescaleRequested(parallelism=parallelism):
-            if parallelism == live.parallelism:
+            if parallelism == running.parallelism:
                 return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
-            return rescaling.enter_rescaling(facts, live, parallelism, now_ms)
+            return rescaling.enter_rescaling(facts, running, parallelism, now_ms)
         case RestartRequested(mode=mode):
-            return restarting.enter_restarting(facts, live, mode, now_ms)
+            return restarting.enter_restarting(facts, running, mode, now_ms)
         case SourcesFinished():
-            return finishing.enter_finishing(facts, live, now_ms)
+            return finishing.enter_finishing(facts, running, now_ms)
         case TakenUp():
             return failure.lost_with_controller(facts, now_ms)
         case (
@@ -123,8 +123,8 @@ def step_running(
 
 
 def _advance(state: Running, event: Event, now_ms: int) -> Step[Running | Recovering | Failing]:
-    after = advance_live(state.facts, state.live, event, now_ms)
+    after = advance_generation(state.facts, state.running, event, now_ms)
     if after.failure is not None:
         broken = failure.recover_or_fail(after.facts, after.failure, now_ms)
         return replace(broken, notes=(*after.notes, *broken.notes))
-    return Step(Running(facts=after.facts, live=after.live), after.actions, notes=after.notes)
+    return Step(Running(facts=after.facts, running=after.running), after.actions, notes=after.notes)

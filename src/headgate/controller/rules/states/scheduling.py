@@ -21,7 +21,7 @@ from headgate.controller.rules.events import (
     Compiled,
     Event,
     GenerationClaimed,
-    LoadPrepared,
+    LoadPlanned,
     RescaleRequested,
     RestartRequested,
     SavepointRequested,
@@ -35,11 +35,11 @@ from headgate.controller.rules.events import (
     WorkersKilled,
     WorkerStarted,
 )
-from headgate.controller.rules.generation import begin_live, exited_error
+from headgate.controller.rules.generation import begin_generation, exited_error
 from headgate.controller.rules.job_facts import NO_GENERATION, JobFacts, OperatorNeed
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.recovery_clock import (
-    load_prepared,
+    load_planned,
     worker_registered,
     worker_restored,
 )
@@ -84,7 +84,7 @@ class Scheduling:
     needs: tuple[OperatorNeed, ...]
     phase: SchedulingPhase
     phase_since_ms: int
-    prepared: LoadPrepared | None = None
+    prepared: LoadPlanned | None = None
     # Of the generation being started; None = not heard of since.
     last_heard_ms: int | None = None
     # Why it waits for slots, for a person.
@@ -93,7 +93,7 @@ class Scheduling:
 
 
 def enter_scheduling(
-    facts: JobFacts, needs: tuple[OperatorNeed, ...], prepared: LoadPrepared | None, now_ms: int
+    facts: JobFacts, needs: tuple[OperatorNeed, ...], prepared: LoadPlanned | None, now_ms: int
 ) -> Step[Scheduling]:
     facts = moved(facts, now_ms)
     state = Scheduling(
@@ -154,7 +154,7 @@ def step_scheduling(
 ]:
     facts = state.facts
     match event:
-        case LoadPrepared():
+        case LoadPlanned():
             return _on_prepared(state, event, now_ms)
         case SlotsGranted() if state.phase == "waiting_for_slots" and state.prepared is not None:
             claiming = replace(state, phase="claiming", phase_since_ms=now_ms, waiting="")
@@ -234,14 +234,14 @@ def step_scheduling(
 
 
 def _on_prepared(
-    state: Scheduling, event: LoadPrepared, now_ms: int
+    state: Scheduling, event: LoadPlanned, now_ms: int
 ) -> Step[Scheduling | Stopping | Failing]:
     if state.phase != "preparing":
         return Step(state)
     lost = failure.lost_records(state.facts, event)
     if lost is not None:
         return failing.enter_failing(state.facts, lost, now_ms)
-    facts, notes = load_prepared(state.facts, event, now_ms)
+    facts, notes = load_planned(state.facts, event, now_ms)
     prepared = replace(state, facts=facts, prepared=event)
     if has_nothing_to_publish(prepared):
         step = stopping.enter_stopping_by_kill(facts, now_ms, reason="nothing left to publish")
@@ -293,7 +293,7 @@ def _on_restored(
         last_epoch=max(facts.last_epoch, state.prepared.lineage.last_epoch),
     )
     pending = [commit.epoch for commit in state.prepared.plan.pending_commits]
-    live = begin_live(
+    begun = begin_generation(
         facts,
         needs=state.needs,
         parallelism=state.prepared.plan.parallelism,
@@ -302,9 +302,9 @@ def _on_restored(
         now_ms=now_ms,
     )
     if facts.stop_with_checkpoint:
-        stop = checkpoint_stopping.enter_checkpoint_stopping(facts, live, now_ms)
+        stop = checkpoint_stopping.enter_checkpoint_stopping(facts, begun, now_ms)
         return replace(stop, notes=(*notes, *stop.notes))
-    run = running.enter_running(facts, live, now_ms)
+    run = running.enter_running(facts, begun, now_ms)
     return replace(run, notes=(*notes, *run.notes))
 
 

@@ -20,15 +20,15 @@ from headgate.controller.rules.events import (
     WorkerDisconnected,
     WorkerExited,
 )
-from headgate.controller.rules.generation import Live, unfulfilled
+from headgate.controller.rules.generation import RunningGeneration, unfulfilled
 from headgate.controller.rules.job_facts import JobFacts, StopMode
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.shutdown import (
-    Drain,
-    DrainStep,
-    advance_drain,
-    drain_kill,
-    drain_worker,
+    Shutdown,
+    ShutdownStep,
+    advance_shutdown,
+    kill_workers,
+    tell_worker_to_stop,
 )
 from headgate.controller.rules.states import restarting, stopped
 from headgate.core.messages import (
@@ -53,45 +53,48 @@ if TYPE_CHECKING:
 class Stopping:
     kind: Literal["stopping"] = "stopping"
     facts: JobFacts
-    drain: Drain
+    shutdown: Shutdown
 
 
 def enter_stopping(
-    facts: JobFacts, live: Live | None, mode: StopMode, now_ms: int
+    facts: JobFacts, running: RunningGeneration | None, mode: StopMode, now_ms: int
 ) -> Step[Stopping]:
     """Stop as asked. Where no worker runs, or by force, there is nothing to be waited for."""
     reason = f"stop asked for: {mode}"
-    if live is None or mode == "force":
+    if running is None or mode == "force":
         step = enter_stopping_by_kill(facts, now_ms, reason=reason)
     else:
         graceful = mode == "graceful"
-        begun = drain_worker(moved(facts, now_ms), live, now_ms, graceful=graceful)
+        begun = tell_worker_to_stop(moved(facts, now_ms), running, now_ms, graceful=graceful)
         step = _step(begun, reason=reason)
-    lost = () if live is None else unfulfilled(live, "the job was stopped")
+    lost = () if running is None else unfulfilled(running, "the job was stopped")
     return replace(step, notes=(*step.notes, *lost))
 
 
 def enter_stopping_by_kill(facts: JobFacts, now_ms: int, *, reason: str) -> Step[Stopping]:
-    return _step(drain_kill(moved(facts, now_ms), now_ms), reason=reason)
+    return _step(kill_workers(moved(facts, now_ms), now_ms), reason=reason)
 
 
-def _step(step: DrainStep, *, reason: str = "") -> Step[Stopping]:
+def _step(step: ShutdownStep, *, reason: str = "") -> Step[Stopping]:
     return Step(
-        Stopping(facts=step.facts, drain=step.drain), step.actions, reason=reason, notes=step.notes
+        Stopping(facts=step.facts, shutdown=step.shutdown),
+        step.actions,
+        reason=reason,
+        notes=step.notes,
     )
 
 
 def step_stopping(
     state: Stopping, event: Event, now_ms: int
 ) -> Step[Stopping | Stopped | Restarting]:
-    facts, drain = state.facts, state.drain
+    facts, shutdown = state.facts, state.shutdown
     match event:
-        case StopRequested(mode="immediate" | "force") if drain.phase == "worker":
-            return _step(drain_kill(facts, now_ms))
+        case StopRequested(mode="immediate" | "force") if shutdown.phase == "worker":
+            return _step(kill_workers(facts, now_ms))
         case RestartRequested(mode="ignore_state" as mode):
             return restarting.enter_restarting_by_kill(facts, mode, now_ms)
         case RestartRequested():
-            return restarting.take_over_drain(facts, drain, now_ms)
+            return restarting.take_over_shutdown(facts, shutdown, now_ms)
         case RescaleRequested(parallelism=parallelism):
             return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
         case CheckpointRequested() | SavepointRequested():
@@ -116,7 +119,7 @@ def step_stopping(
             | WorkerExited()
             | WorkerDisconnected()
         ):
-            step = advance_drain(facts, drain, event, now_ms)
+            step = advance_shutdown(facts, shutdown, event, now_ms)
             if step.done:
                 return stopped.enter_stopped(step.facts, now_ms, reason="worker ended")
             return _step(step)

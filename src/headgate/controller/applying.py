@@ -1,6 +1,6 @@
-"""One turn of the loop: event -> step -> persist -> actions. Without threads, clock or storage.
+"""An event is applied to a job: step, then persist. Without threads, clock or storage.
 
-The runner and the simulation both drive a job with it; they differ in who calls `perform`, when.
+The runner and the simulation both use it; they differ in who performs the actions, and when.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Driven:
+class Applied:
+    """The job after the event, and what is to be done; `change` is what was persisted."""
+
     state: JobState
     actions: tuple[Action, ...]
     change: Change | None
 
 
-def drive(state: JobState, event: Event, now_ms: int, persist: Callable[[Change], None]) -> Driven:
+def apply_event(
+    state: JobState, event: Event, now_ms: int, persist: Callable[[Change], None]
+) -> Applied:
     """Decide, persist where something worth keeping changed, and return what is to be done.
 
     `persist` raises where the change could not be made durable: then nothing has happened.
@@ -57,5 +61,5 @@ def drive(state: JobState, event: Event, now_ms: int, persist: Callable[[Change]
     )
     if decided.notes or change.moved or change.stored != stored_form(state):
         persist(change)
-        return Driven(decided.next, decided.actions, change)
-    return Driven(decided.next, decided.actions, None)
+        return Applied(decided.next, decided.actions, change)
+    return Applied(decided.next, decided.actions, None)
