@@ -1,74 +1,198 @@
-"""Collects the commands and turns errors into messages and exit codes."""
+"""The command line as a whole: the list of commands, `--version`, errors and exit codes."""
 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from headgate.cli.config import config
-from headgate.cli.failpoints import failpoints
-from headgate.cli.inspection.checkpoints import checkpoints
-from headgate.cli.inspection.diff import diff
-from headgate.cli.inspection.doctor import doctor
-from headgate.cli.inspection.fork import fork
-from headgate.cli.inspection.inspect import inspect
-from headgate.cli.inspection.state import state
-from headgate.cli.local.connectors import connectors
-from headgate.cli.local.plan import plan
-from headgate.cli.local.run import run
-from headgate.cli.service.control import rescale, restart, start, stop
-from headgate.cli.service.follow import events, logs
-from headgate.cli.service.jobs import jobs
-from headgate.cli.service.pipelines import pipelines
-from headgate.cli.service.serve import serve
-from headgate.cli.service.take_checkpoint import checkpoint, savepoint
-from headgate.core.errors import HeadgateError, SqlError
+import headgate
+from headgate.cli.on_demand import CommandEntry, group_of
 
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 
+_LOCAL = "On this machine"
+_CHECKPOINTS = "Checkpoints, without a service"
+_SERVICE = "The service and its jobs"
+_ABOUT = "About Headgate"
+
+
+def _entry(group: str, name: str, home: str, summary: str) -> CommandEntry:
+    return CommandEntry(name=name, home=f"headgate.cli.{home}", summary=summary, group=group)
+
+
+COMMANDS = (
+    _entry(
+        _LOCAL,
+        "run",
+        "local.run:run",
+        "Run a pipeline until its data ends, it fails, or Ctrl-C stops it.",
+    ),
+    _entry(
+        _LOCAL,
+        "plan",
+        "local.plan:plan",
+        "Show the graph of a pipeline: operators, keys, state, append-only or updating.",
+    ),
+    _entry(
+        _LOCAL,
+        "connectors",
+        "local.connectors:connectors",
+        "List the connectors that are installed, and the options of each.",
+    ),
+    _entry(
+        _CHECKPOINTS,
+        "checkpoints",
+        "inspection.checkpoints:checkpoints",
+        "List the checkpoints of a job, newest first.",
+    ),
+    _entry(
+        _CHECKPOINTS,
+        "inspect",
+        "inspection.inspect:inspect",
+        "Show one checkpoint: operators, tables, runs, positions, watermarks, timings, output.",
+    ),
+    _entry(
+        _CHECKPOINTS,
+        "state",
+        "inspection.state:state",
+        "Query the state tables of a checkpoint with SQL.",
+    ),
+    _entry(
+        _CHECKPOINTS,
+        "diff",
+        "inspection.diff:diff",
+        "Show what changed from one checkpoint to another.",
+    ),
+    _entry(
+        _CHECKPOINTS,
+        "fork",
+        "inspection.fork:fork",
+        "Make a new job that starts from a checkpoint of an old one.",
+    ),
+    _entry(
+        _CHECKPOINTS,
+        "doctor",
+        "inspection.doctor:doctor",
+        "Verify every checkpoint of a job end to end and explain what is wrong.",
+    ),
+    _entry(
+        _SERVICE,
+        "serve",
+        "service.serve:serve",
+        "Run jobs and answer the other commands, until it is stopped.",
+    ),
+    _entry(
+        _SERVICE,
+        "pipelines",
+        "service.pipelines:pipelines",
+        "List the service's pipelines, create, check, show and delete them.",
+    ),
+    _entry(
+        _SERVICE,
+        "jobs",
+        "service.jobs:jobs",
+        "List the service's jobs; show one, its history, errors and recoveries; delete it.",
+    ),
+    _entry(_SERVICE, "start", "service.control:start", "Start a job of a pipeline on the service."),
+    _entry(
+        _SERVICE, "stop", "service.control:stop", "Stop a job; it goes on later with `restart`."
+    ),
+    _entry(
+        _SERVICE,
+        "restart",
+        "service.control:restart",
+        "Start a job again from its last checkpoint, whatever its state.",
+    ),
+    _entry(
+        _SERVICE,
+        "rescale",
+        "service.control:rescale",
+        "Change a job's parallelism; its state is split anew.",
+    ),
+    _entry(
+        _SERVICE,
+        "checkpoint",
+        "service.take_checkpoint:checkpoint",
+        "Take a checkpoint of a running job now.",
+    ),
+    _entry(
+        _SERVICE,
+        "savepoint",
+        "service.take_checkpoint:savepoint",
+        "Take a checkpoint and name it; it is kept until a person deletes it.",
+    ),
+    _entry(_SERVICE, "logs", "service.follow:logs", "Show the end of a worker's log."),
+    _entry(
+        _SERVICE,
+        "events",
+        "service.follow:events",
+        "Show what happens, as it happens, until Ctrl-C.",
+    ),
+    _entry(
+        _ABOUT,
+        "config",
+        "config:config",
+        "Show every setting with its value and its origin. Durations are in milliseconds.",
+    ),
+    _entry(
+        _ABOUT,
+        "failpoints",
+        "failpoints:failpoints",
+        "List every failpoint with what it interrupts.",
+    ),
+)
+
 app = typer.Typer(
     name="headgate",
-    help="Streaming SQL pipelines on Apache Spark, recovered exactly once.",
+    cls=group_of(COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(run)
-app.command()(plan)
-app.command()(checkpoints)
-app.command()(inspect)
-app.command()(state)
-app.command()(diff)
-app.command()(fork)
-app.command()(doctor)
-app.command()(connectors)
-app.command()(failpoints)
-app.command()(serve)
-app.command()(config)
-app.add_typer(pipelines)
-app.add_typer(jobs)
-for command in (start, stop, restart, rescale, checkpoint, savepoint, logs, events):
-    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headgate {headgate.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Streaming SQL pipelines on Apache Spark, recovered exactly once."""
 
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 refused."""
     try:
         app()
-    except SqlError as error:
-        # `run` and `plan` show the text with a caret themselves; this is what has no text to show.
-        _complain(error)
-        sys.exit(EXIT_REFUSED)
-    except HeadgateError as error:
-        _complain(error)
-        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        code = _complain(error)
+        if code is None:
+            raise
+        sys.exit(code)
 
 
-def _complain(error: HeadgateError) -> None:
+def _complain(error: Exception) -> int | None:
+    """Say what went wrong and return the exit code; None for what nobody raised on purpose."""
+    # What raised one of our errors has imported them; a command that raises none need not.
+    from headgate.core.errors import HeadgateError, SqlError
+
+    if not isinstance(error, HeadgateError):
+        return None
+    from rich.console import Console
+    from rich.markup import escape
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     # Messages quote what people wrote, and brackets in it are not markup.
     console.print(f"[red]error:[/] {escape(error.message)}")
+    # `run` and `plan` show refused SQL with a caret themselves; this has no text to show.
+    return EXIT_REFUSED if isinstance(error, SqlError) else EXIT_FAILED

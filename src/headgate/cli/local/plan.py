@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from headgate.cli.local.pipeline_file import read_pipeline
 from headgate.core.errors import SqlError
@@ -21,6 +20,8 @@ def planned_or_exit(sql: str, udf_source: str | None) -> PipelineGraph:
     try:
         return plan_sql(sql, udf_source=udf_source)
     except SqlError as error:
+        from rich.console import Console
+
         Console(stderr=True).print(
             render_error(sql, error), markup=False, highlight=False, soft_wrap=True
         )
