@@ -10,9 +10,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headgate.config import Config, JobConfig
-from headgate.controller.controller import Controller, ControllerSettings
+from headgate.controller.controller import Controller
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
+from headgate.controller.settings import ControllerSettings
 from headgate.core.errors import InternalError
 from headgate.core.graph import PipelineGraph, SinkSpec
 from headgate.planner import plan

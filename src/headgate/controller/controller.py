@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import queue
 import secrets
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
 from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
+from headgate.controller.leases import LeaseKeeper
 from headgate.controller.processes.fleet import SPARES, LocalFleet
 from headgate.controller.processes.link import WorkerLink
 from headgate.controller.rules.events import (
@@ -43,14 +44,14 @@ from headgate.controller.rules.state import is_terminal
 from headgate.controller.rules.states.created import Created
 from headgate.controller.rules.states.running import Running
 from headgate.controller.runner import JobRunner
+from headgate.controller.settings import ControllerSettings
 from headgate.controller.status import JobStatus, status_of
 from headgate.controller.store.history import HistoryEntry
-from headgate.controller.store.jobs import JobStore, Lease, LeaseHeld, LeaseLost, StoredJob
+from headgate.controller.store.jobs import JobStore, Lease, LeaseHeld, StoredJob
 from headgate.controller.store.pipelines import PipelineStore
-from headgate.core.errors import ExternalError, UserError
+from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Progress, SpareSettings
-from headgate.core.model import model
 from headgate.core.names import check_name
 from headgate.core.ports import Clock
 from headgate.storage import RequestCounts
@@ -59,22 +60,6 @@ log = logging.getLogger("headgate.controller")
 
 JOB_THREADS = 4
 COMMAND_TIMEOUT_SECONDS = 30.0
-
-
-@model
-class ControllerSettings:
-    """How this controller works. `data_dir` holds logs and scratch, never the truth."""
-
-    database_url: str
-    data_dir: str
-    # None = as many as jobs ask for.
-    slots: int | None = None
-    lease_ttl_ms: int = 15_000
-    # Workers that are kept ready, with Spark up, to take over a job whose worker died.
-    warm_spares: int = 0
-    host: str = "127.0.0.1"
-    worker_command: tuple[str, ...] = (sys.executable, "-m", "headgate.engine.worker")
-    worker_environment: dict[str, str] = {}  # noqa: RUF012
 
 
 @dataclass
@@ -103,8 +88,12 @@ class Controller:
         # What the last worker of a job said; kept after the job's end.
         self._progress: dict[JobId, Progress] = {}
         self._takes_up = True
+        # Its own lock: whoever subscribes does not wait for a job that is being taken up.
+        self._announcing = threading.Lock()
         self._subscribers: list[Callable[[Announcement], None]] = []
         self._closed = threading.Event()
+        # Runners whose lease somebody else holds; None only wakes whoever waits here.
+        self._lost: queue.SimpleQueue[JobRunner | None] = queue.SimpleQueue()
         self._store = JobStore(settings.database_url)
         self._slots = SlotPool(settings.slots)
         self._link = WorkerLink(self._deliver, settings.host)
@@ -119,7 +108,8 @@ class Controller:
             spare_dir=self._data_dir / "scratch" / SPARES,
             needs_of=self._spark_needs,
         )
-        self._keeper = threading.Thread(target=self._keep_leases, name="leases", daemon=True)
+        self._leases = LeaseKeeper(self._store, self._clock, settings.lease_ttl_ms, self._lost.put)
+        self._chores = threading.Thread(target=self._do_chores, name="chores", daemon=True)
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -129,14 +119,17 @@ class Controller:
         Without `take_up`, only jobs that are created or attached here are driven here.
         """
         self._takes_up = take_up
+        self._leases.start()
         self._take_up_all()
-        self._keeper.start()
+        self._chores.start()
 
     def close(self) -> None:
         """Stop driving: workers are killed, jobs stay as they are stored, leases are given back."""
         self._closed.set()
-        if self._keeper.is_alive():
-            self._keeper.join()
+        self._lost.put(None)
+        if self._chores.is_alive():
+            self._chores.join()
+        self._leases.close()
         with self._lock:
             driven = list(self._jobs.values())
             self._jobs.clear()
@@ -151,11 +144,11 @@ class Controller:
 
     def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
         """Call back on every announcement, from a runner's thread; returns how to end it."""
-        with self._lock:
+        with self._announcing:
             self._subscribers.append(callback)
 
         def unsubscribe() -> None:
-            with self._lock, contextlib.suppress(ValueError):
+            with self._announcing, contextlib.suppress(ValueError):
                 self._subscribers.remove(callback)
 
         return unsubscribe
@@ -363,7 +356,10 @@ class Controller:
             stored, lease, self._store, self._ports(job, lease), executor, self._announce
         )
         driven = _Driven(runner, executor)
+        if (before := self._jobs.get(job)) is not None:
+            before.executor.shutdown(wait=False)
         self._jobs[job] = driven
+        self._leases.keep(runner)
         runner.start()
         return driven
 
@@ -386,7 +382,7 @@ class Controller:
             driven.runner.post(event)
 
     def _announce(self, announcement: Announcement) -> None:
-        with self._lock:
+        with self._announcing:
             subscribers = list(self._subscribers)
             if isinstance(announcement, ProgressMade):
                 self._progress[announcement.job] = announcement.progress
@@ -410,17 +406,23 @@ class Controller:
         state = driven.runner.state if driven is not None and here else stored.state
         return status_of(stored, state, self._progress.get(stored.job), driven_here=here)
 
-    # ---- leases ------------------------------------------------------------------------------
+    # ---- chores ------------------------------------------------------------------------------
 
-    def _keep_leases(self) -> None:
-        while not self._closed.wait(self._settings.lease_ttl_ms / 3000):
+    def _do_chores(self) -> None:
+        """Whatever may block, beside the renewal of leases."""
+        while not self._closed.is_set():
+            lost: JobRunner | None = None
+            with contextlib.suppress(queue.Empty):
+                lost = self._lost.get(timeout=self._settings.lease_ttl_ms / 3000)
             try:
-                self._renew_all()
+                if lost is not None:
+                    self._release_lost(lost)
+                self._release_ended()
                 self._take_up_all()
                 self._keep_spares()
             except Exception:
                 # The thread's boundary: a database that is away for a while is tried again.
-                log.exception("leases could not be kept")
+                log.exception("the controller's chores failed")
 
     def _keep_spares(self) -> None:
         """Have a spare started, for a running job, when no job needs the machine to get up."""
@@ -447,25 +449,25 @@ class Controller:
             scratch_dir=str(scratch_dir(self._data_dir, job, generation)),
         )
 
-    def _renew_all(self) -> None:
+    def _release_lost(self, runner: JobRunner) -> None:
+        log.warning("job %s: the lease was lost", runner.job)
         with self._lock:
-            driven = dict(self._jobs)
-        for job, entry in driven.items():
-            if entry.runner.is_over or entry.runner.is_idle:
-                # Whoever wants it next may be another controller.
-                self._release(job)
-                continue
-            renewed = self._store.renew_lease(
-                entry.runner.lease,
-                now_ms=self._clock.now_ms(),
-                ttl_ms=self._settings.lease_ttl_ms,
-            )
-            if isinstance(renewed, LeaseLost):
-                log.warning("job %s: the lease was lost", job)
-                self._fleet.kill(job, entry.runner.state.facts.generation)
-                self._release(job, lost=True)
-            else:
-                entry.runner.renewed(renewed)
+            entry = self._jobs.get(runner.job)
+            if entry is None or entry.runner is not runner:
+                return
+        try:
+            self._fleet.kill(runner.job, runner.state.facts.generation)
+        except HeadgateError:
+            # It is fenced by whoever drives the job now, and dies with this process at the latest.
+            log.exception("job %s: its worker could not be ended", runner.job)
+        self._release(runner.job, lost=True)
+
+    def _release_ended(self) -> None:
+        """Let go of jobs that need nobody: whoever wants one next may be another controller."""
+        with self._lock:
+            jobs = list(self._jobs)
+        for job in jobs:
+            self._release(job)
 
     def _release(self, job: JobId, *, lost: bool = False) -> None:
         """Stop driving a job that has ended, that nobody drives here any more, or that is lost."""
@@ -475,6 +477,7 @@ class Controller:
             if entry is None or not (entry.runner.is_over or lost or entry.runner.is_idle):
                 return
             del self._jobs[job]
+        self._leases.let_go(entry.runner)
         entry.runner.close()
         entry.executor.shutdown(wait=False)
         self._store.release_lease(entry.runner.lease)

@@ -5,9 +5,10 @@ Methods are called from many threads; whatever they need to agree on is the cont
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import queue
 import threading
+from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ from headgate.server.schemas import (
     Validation,
 )
 from headgate.server.telemetry import Telemetry
+from headgate.server.waiting import CommandThreads
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import list_savepoints, read_log
 from headgate.state.recovery.fork import fork_checkpoint
@@ -77,6 +79,9 @@ class Service:
             life=f"{self.started_ms:x}",
         )
         self.previews = Previews(controller, data_dir / "previews", self.clock)
+        self.commands = CommandThreads()
+        # By state, as of the last sweep: a probe must not wait for the database.
+        self.job_counts: dict[str, int] = {}
         self._alarms: dict[JobId, tuple[Alarm, ...]] = {}
         self._closing = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_loop, name="sweeper", daemon=True)
@@ -138,6 +143,7 @@ class Service:
             if found and not self._is_running_here(job):
                 found = ()
             self._tell_alarms(job, found, now_ms)
+        self.job_counts = dict(Counter(job.state for job in self.jobs()))
         self.previews.sweep()
 
     def _is_running_here(self, job: JobId) -> bool:
@@ -296,15 +302,14 @@ class Service:
                 f"job {job} is {status.state}: a {what} needs a running job", code="job_not_running"
             )
 
-    def savepoint(self, job: JobId, name: str, wait_seconds: float) -> SavepointAnswer:
-        """Ask for a savepoint, and wait a while for it."""
-        self.need_running(job, "savepoint")
-        if _exists(self.open_store(job), layout.savepoint(name)):
-            raise UserError(
-                f"there is already a savepoint '{name}': choose another name",
-                code="savepoint_exists",
-            )
-        answers: queue.SimpleQueue[SavepointNote] = queue.SimpleQueue()
+    async def savepoint(self, job: JobId, name: str, wait_seconds: float) -> SavepointAnswer:
+        """Ask for a savepoint, and wait a while for it, without holding a thread meanwhile."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[SavepointNote] = loop.create_future()
+
+        def take(note: SavepointNote) -> None:
+            if not answer.done():
+                answer.set_result(note)
 
         def listen(notice: Announcement) -> None:
             if (
@@ -313,19 +318,28 @@ class Service:
                 and isinstance(notice.note, SavepointNote)
                 and notice.note.name == name
             ):
-                answers.put(notice.note)
+                loop.call_soon_threadsafe(take, notice.note)
 
         unsubscribe = self.controller.subscribe(listen)
         try:
-            self.controller.savepoint(job, name)
-            note = answers.get(timeout=max(wait_seconds, 0.001))
-        except queue.Empty:
+            await self.commands.run(lambda: self._ask_for_savepoint(job, name))
+            note = await asyncio.wait_for(answer, max(wait_seconds, 0.001))
+        except TimeoutError:
             return SavepointAnswer(name=name, pending=True)
         finally:
             unsubscribe()
         if note.failure is not None:
             raise UserError(note.failure, code="savepoint_failed")
         return SavepointAnswer(name=name, pending=False, epoch=note.epoch)
+
+    def _ask_for_savepoint(self, job: JobId, name: str) -> None:
+        self.need_running(job, "savepoint")
+        if _exists(self.open_store(job), layout.savepoint(name)):
+            raise UserError(
+                f"there is already a savepoint '{name}': choose another name",
+                code="savepoint_exists",
+            )
+        self.controller.savepoint(job, name)
 
     def open_store(self, job: JobId) -> ObjectStore:
         """Open the job's folder in the state store, for looking."""

@@ -6,10 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from headgate.controller.controller import Controller, ControllerSettings
+from headgate.controller.controller import Controller
 from headgate.controller.rules.job_facts import JobFacts, OperatorNeed, operator_needs
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
+from headgate.controller.settings import ControllerSettings
 from headgate.core.graph import Column, Operator, PipelineGraph, SinkSpec, SourceSpec
 from headgate.core.ids import JobId, OperatorId
 

@@ -41,11 +41,15 @@ def list_checkpoints(
 
 
 @router.post("/checkpoints", status_code=202, responses=problems(404, 409))
-def trigger_checkpoint(job: JobPath, service: ServiceDep) -> JobView:
+async def trigger_checkpoint(job: JobPath, service: ServiceDep) -> JobView:
     """Take a checkpoint now, or as soon as the one in flight is done."""
-    service.need_running(JobId(job), "checkpoint")
-    service.controller.trigger_checkpoint(JobId(job))
-    return service.job(JobId(job))
+
+    def trigger() -> JobView:
+        service.need_running(JobId(job), "checkpoint")
+        service.controller.trigger_checkpoint(JobId(job))
+        return service.job(JobId(job))
+
+    return await service.commands.run(trigger)
 
 
 @router.get("/checkpoints/{epoch}", responses=problems(404, 503))
@@ -72,7 +76,7 @@ def list_job_savepoints(job: JobPath, service: ServiceDep) -> list[SavepointView
 
 
 @router.post("/savepoints", status_code=201, responses=problems(404, 409))
-def create_savepoint(
+async def create_savepoint(
     job: JobPath,
     wanted: NewSavepoint,
     service: ServiceDep,
@@ -83,7 +87,7 @@ def create_savepoint(
 
     Waits for it up to `wait_seconds`; one that is then still `pending` comes as an event.
     """
-    answer = service.savepoint(JobId(job), wanted.name, wait_seconds)
+    answer = await service.savepoint(JobId(job), wanted.name, wait_seconds)
     if answer.pending:
         response.status_code = 202
     return answer

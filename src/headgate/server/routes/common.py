@@ -10,7 +10,7 @@ from headgate.server.schemas import NAME, PIPELINE
 from headgate.server.service import Service
 
 
-def find_service(request: Request) -> Service:
+async def find_service(request: Request) -> Service:
     service = request.app.state.service
     assert isinstance(service, Service)
     return service

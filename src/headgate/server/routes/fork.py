@@ -13,11 +13,15 @@ router = APIRouter(prefix="/api/v1/jobs/{job}", tags=["checkpoints"])
 
 
 @router.post("/fork", status_code=201, responses=problems(404, 409, 413))
-def fork_job(job: JobPath, wanted: ForkJob, service: ServiceDep, response: Response) -> JobDetail:
+async def fork_job(
+    job: JobPath, wanted: ForkJob, service: ServiceDep, response: Response
+) -> JobDetail:
     """Start a new job from a checkpoint of this one. The old job is not touched.
 
     May be repeated with the same `id` if it was interrupted.
     """
-    new_job = service.fork_job(JobId(job), wanted)
-    response.headers["Location"] = f"/api/v1/jobs/{new_job}"
-    return service.job_detail(new_job)
+    detail = await service.commands.run(
+        lambda: service.job_detail(service.fork_job(JobId(job), wanted))
+    )
+    response.headers["Location"] = f"/api/v1/jobs/{detail.job}"
+    return detail

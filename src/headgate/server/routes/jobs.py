@@ -46,14 +46,14 @@ def list_jobs(
 
 
 @router.post("/jobs", status_code=201, responses=problems(404, 409, 413))
-def start_job(wanted: NewJob, service: ServiceDep, response: Response) -> JobDetail:
+async def start_job(wanted: NewJob, service: ServiceDep, response: Response) -> JobDetail:
     """Start a job of a pipeline.
 
     With the id of a job that has a folder in the state store, it goes on from its checkpoints.
     """
-    job = service.start_job(wanted)
-    response.headers["Location"] = f"/api/v1/jobs/{job}"
-    return service.job_detail(job)
+    detail = await service.commands.run(lambda: service.job_detail(service.start_job(wanted)))
+    response.headers["Location"] = f"/api/v1/jobs/{detail.job}"
+    return detail
 
 
 @router.get("/jobs/{job}", responses=problems(404))
@@ -63,9 +63,9 @@ def read_job(job: JobPath, service: ServiceDep) -> JobDetail:
 
 
 @router.delete("/jobs/{job}", status_code=204, responses=problems(404, 409))
-def delete_job(job: JobPath, service: ServiceDep) -> None:
+async def delete_job(job: JobPath, service: ServiceDep) -> None:
     """Forget a job that has ended. Its checkpoints stay in the state store."""
-    service.delete_job(JobId(job))
+    await service.commands.run(lambda: service.delete_job(JobId(job)))
 
 
 @router.get("/jobs/{job}/graph", responses=problems(404))
@@ -111,21 +111,35 @@ def read_logs(
 
 
 @router.post("/jobs/{job}/stop", status_code=202, responses=problems(404, 409))
-def stop_job(job: JobPath, service: ServiceDep, wanted: StopJob | None = None) -> JobView:
+async def stop_job(job: JobPath, service: ServiceDep, wanted: StopJob | None = None) -> JobView:
     """Stop a job: it takes a final checkpoint first, unless another mode says otherwise."""
-    service.controller.stop_job(JobId(job), (wanted or StopJob()).mode)
-    return service.job(JobId(job))
+
+    def stop() -> JobView:
+        service.controller.stop_job(JobId(job), (wanted or StopJob()).mode)
+        return service.job(JobId(job))
+
+    return await service.commands.run(stop)
 
 
 @router.post("/jobs/{job}/restart", status_code=202, responses=problems(404, 409))
-def restart_job(job: JobPath, service: ServiceDep, wanted: RestartJob | None = None) -> JobView:
+async def restart_job(
+    job: JobPath, service: ServiceDep, wanted: RestartJob | None = None
+) -> JobView:
     """Start a job again, whatever its state; settings that are given count from now on."""
-    service.restart_job(JobId(job), wanted or RestartJob())
-    return service.job(JobId(job))
+
+    def restart() -> JobView:
+        service.restart_job(JobId(job), wanted or RestartJob())
+        return service.job(JobId(job))
+
+    return await service.commands.run(restart)
 
 
 @router.post("/jobs/{job}/rescale", status_code=202, responses=problems(404, 409))
-def rescale_job(job: JobPath, wanted: RescaleJob, service: ServiceDep) -> JobView:
+async def rescale_job(job: JobPath, wanted: RescaleJob, service: ServiceDep) -> JobView:
     """Change the parallelism; a job that has ended takes it when it is started again."""
-    service.controller.rescale_job(JobId(job), wanted.parallelism)
-    return service.job(JobId(job))
+
+    def rescale() -> JobView:
+        service.controller.rescale_job(JobId(job), wanted.parallelism)
+        return service.job(JobId(job))
+
+    return await service.commands.run(rescale)
