@@ -140,6 +140,42 @@ def test_one_aggregate_over_rows_makes_all_of_them_so() -> None:
     assert [o.expr for o in spec.outputs] == ["count(*)", "sum(v_seats)", "median(v_seats)"]
 
 
+@pytest.mark.parametrize("tail", ["", ", tumble(interval '1 minute')"], ids=["updating", "window"])
+@pytest.mark.parametrize(
+    ("call", "kept", "output"),
+    [
+        (
+            "percentile_disc(0.5) WITHIN GROUP (ORDER BY meters) FILTER (WHERE paid)",
+            ["meters", "paid"],
+            "percentile_disc(0.5) WITHIN GROUP (ORDER BY v_meters NULLS LAST) FILTER(WHERE v_paid)",
+        ),
+        (
+            "approx_percentile_cont(0.9) WITHIN GROUP (ORDER BY meters DESC)",
+            ["meters"],
+            "percentile_approx(v_meters, 0.1)",
+        ),
+        (
+            "approx_percentile_cont_with_weight(seats, 0.5) WITHIN GROUP (ORDER BY meters)",
+            ["meters", "seats"],
+            "percentile(v_meters, 0.5, v_seats)",
+        ),
+        (
+            "percentile_approx(meters, array(0.1, 0.5))",
+            ["meters"],
+            "percentile_approx(v_meters, array(0.1, 0.5))",
+        ),
+        ("array_agg(1 + 1)", ["TRUE"], "collect_list(1 + 1)"),
+    ],
+)
+def test_the_values_of_arguments_are_kept_and_constants_stay(
+    call: str, kept: list[str], output: str, tail: str
+) -> None:
+    kind = "window_aggregate" if tail else "updating_aggregate"
+    spec = spec_of(f"SELECT place, {call} AS v FROM rides GROUP BY place{tail}", kind)
+    assert [row.expr for row in spec.rows] == kept
+    assert [o.expr for o in spec.outputs] == [output]
+
+
 def test_first_and_last_go_by_event_time() -> None:
     spec = windowed("first_value(kind), last_value(kind)")
     assert [o.expr for o in spec.outputs] == [

@@ -122,7 +122,10 @@ def test_a_with_clause_hides_a_table_of_the_same_name() -> None:
         ("tags[1]", "get(tags, 0)"),
         ("tags[-1]", "try_element_at(tags, -1)"),
         ("payload->'a'->>'b'", "get_json_object(payload, '$.a.b')"),
-        ("payload->'a'", "to_json(variant_get(try_parse_json(payload), '$.a'))"),
+        (
+            "payload->'a'",
+            "coalesce(to_json(variant_get(try_parse_json(payload), '$.a')), 'null')",
+        ),
         ("(payload->'a')::int", "CAST((get_json_object(payload, '$.a')) AS INT)"),
         ("extract(epoch from at)", "unix_micros(CAST(at AS TIMESTAMP)) / 1000000"),
         ("date_trunc('hour', at)", "date_trunc('hour', at)"),

@@ -198,6 +198,14 @@ def test_an_insert_casts_by_position_to_the_declared_types() -> None:
     ]
 
 
+def test_an_insert_of_json_into_a_typed_column_takes_its_value() -> None:
+    query = "INSERT INTO facts SELECT payload -> 'a', payload -> 'b' FROM rides"
+    assert [e.expr for e in spec_of(query, "project").exprs] == [
+        "CAST(get_json_object(payload, '$.a') AS BIGINT)",
+        "CAST(coalesce(to_json(variant_get(try_parse_json(payload), '$.b')), 'null') AS STRING)",
+    ]
+
+
 def test_an_insert_may_name_columns_and_the_others_are_null() -> None:
     exprs = spec_of("INSERT INTO facts (b) SELECT kind FROM rides", "project").exprs
     assert [(e.name, e.expr) for e in exprs] == [

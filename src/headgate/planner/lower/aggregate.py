@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Session, Window
 from headgate.planner.errors import error_at
-from headgate.planner.functions import is_aggregate
+from headgate.planner.functions import is_aggregate, is_volatile
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.binding import conjuncts
 from headgate.planner.lower.columns import is_path, path_name, qualified
@@ -333,6 +333,9 @@ def _state(
     rows: Exprs = {}
     for text, call in calls.items():
         outputs[names[text]] = _over_rows(call, rows, udafs)
+    if not rows:
+        # Aggregates of constants read nothing, but how many rows there are is still their matter.
+        rows["v_row"] = exp.true()
     # An updating aggregate counts its rows by the rows it keeps.
     return {}, dict(sorted(rows.items())), outputs
 
@@ -361,14 +364,30 @@ def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:
 
 
 def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Return what an aggregate call reads, below DISTINCT, ORDER BY and FILTER."""
-    inside = (exp.AggFunc, exp.Distinct, exp.Order, exp.Ordered, exp.Where, exp.Filter)
+    """Return what an aggregate call reads, below DISTINCT, ORDER BY, FILTER and WITHIN GROUP.
+
+    Constants are not read: Spark insists that some, such as the fraction of a percentile, are
+    constants where it computes the aggregate.
+    """
+    inside = (
+        exp.AggFunc,
+        exp.Distinct,
+        exp.Order,
+        exp.Ordered,
+        exp.Where,
+        exp.Filter,
+        exp.WithinGroup,
+    )
     constant = (exp.Literal, exp.Star, exp.Boolean, exp.Null, exp.Var, exp.DataType, exp.Identifier)
     for child in node.iter_expressions():
         if isinstance(child, inside) or (child is node.this and isinstance(child, exp.Anonymous)):
             yield from _arguments(child)
-        elif not isinstance(child, constant):
+        elif not isinstance(child, constant) and not _is_constant(child):
             yield child
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    return node.find(exp.Column) is None and not is_volatile(node)
 
 
 def _as_spark_aggregate(call: exp.Expr, udafs: frozenset[str]) -> exp.Expr:

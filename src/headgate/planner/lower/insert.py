@@ -12,6 +12,7 @@ from headgate.planner.lower.context import Context
 from headgate.planner.lower.draft import AggregateDraft, SinkDraft, SourceDraft
 from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.relation import Field, Relation, computed, unique_names
+from headgate.planner.rewrites.json_access import json_value
 
 PREVIEW = "preview"
 _NOT_UPDATING = (
@@ -167,7 +168,8 @@ def _cast_by_position(
     for source, (column_name, kind) in zip(relation.fields, declared, strict=True):
         expr = source.expr
         if _certain_type(relation, expr) != kind:
-            expr = exp.Cast(this=expr.copy(), to=exp.DataType.build(kind, dialect="spark"))
+            value = expr.copy() if kind == "string" else json_value(expr.copy())
+            expr = exp.Cast(this=value, to=exp.DataType.build(kind, dialect="spark"))
         fields.append(Field(name=column_name, expr=expr, is_window=source.is_window))
     return replace(relation, fields=tuple(fields))
 

@@ -71,7 +71,6 @@ def lower_join(
         filters = [n for n in filters if n not in taken]
     at = _place(join)
     if not _windowed(left, right, kind, at):
-        _check_updating(left, right, at)
         keys = [c.expr for c in conditions]
         return lower_updating_join(context, left, right, keys, fields, at), filters
     return _window_join(left, right, fields, [c.expr for c in conditions], kind), filters
@@ -141,6 +140,8 @@ def _push_below(
 
 def _windowed(left: Relation, right: Relation, kind: str, at: exp.Expr) -> bool:
     if left.window is None and right.window is None:
+        # An updating side could not be joined by any kind of join, so it is named first.
+        _check_updating(left, right, at)
         if kind != "inner":
             raise error_at(at, "can't handle non-inner joins without windows")
         return False

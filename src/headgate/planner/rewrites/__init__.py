@@ -1,7 +1,7 @@
 """Rewrites of the SQL itself, before names are resolved: what users write becomes what Spark has.
 
 Each rule looks at one node, whose descendants are already rewritten, and returns it or another.
-The order matters only where a rule makes what a later one reads.
+The order matters only if a rule makes what a later one reads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from headgate.planner.rewrites.array_access import rewrite_array_access
 from headgate.planner.rewrites.functions import rewrite_function
 from headgate.planner.rewrites.json_access import rewrite_json
 from headgate.planner.rewrites.json_paths import rewrite_json_path
+from headgate.planner.rewrites.ordered_aggregates import rewrite_ordered_aggregate
+from headgate.planner.rewrites.percentiles import rewrite_percentile
 from headgate.planner.rewrites.regular_expressions import rewrite_regexp
 from headgate.planner.rewrites.time_functions import rewrite_time
 
@@ -26,6 +28,8 @@ RULES: tuple[Rule, ...] = (
     rewrite_array_access,
     rewrite_time,
     rewrite_regexp,
+    rewrite_percentile,
+    rewrite_ordered_aggregate,
     rewrite_aggregate,
     rewrite_function,
 )

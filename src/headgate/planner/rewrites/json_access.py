@@ -1,7 +1,8 @@
 """`->`, `->>`, `?` and the json_get family over JSON text.
 
-A JSON column is text. `->` gives JSON text again (a string keeps its quotes), `->>` gives the
-value as text. Where the value of `->` is cast or compared, what is meant is the value.
+A JSON column is text. `->` gives JSON text again (a string keeps its quotes, what is missing is the
+text `null`), `->>` gives the value as text or SQL's NULL. If the value of `->` is cast or compared,
+what is meant is the value, and `IS NULL` and `coalesce` ask whether it is there.
 """
 
 from __future__ import annotations
@@ -35,13 +36,20 @@ _VALUE_CONTEXTS = (
     exp.Sub,
     exp.Mul,
     exp.Div,
+    exp.Is,
 )
+_JSON_NULL = "null"
 _JSON_TYPES = (exp.DType.JSON, exp.DType.JSONB)
 _MARK = "headgate_json"
 
 
 def rewrite_json(node: exp.Expr) -> exp.Expr:
     name = function_name(node)
+    if name == "json_get" and not _is_value(node) and not isinstance(node.parent, exp.Coalesce):
+        found = _get(node, as_json=True)
+        present = exp.Coalesce(this=found, expressions=[exp.Literal.string(_JSON_NULL)])
+        present.meta[_MARK] = found.meta[_MARK]
+        return present
     if name in ("json_get", "json_get_json", "json_get_array"):
         return _get(node, as_json=not _is_value(node))
     if name in ("json_as_text", "json_get_text"):
@@ -92,6 +100,20 @@ def _get(node: exp.Expr, *, as_json: bool) -> exp.Expr:
         result.meta[_MARK] = (source, steps)
         return result
     return call("get_json_object", source, path)
+
+
+def json_value(node: exp.Expr) -> exp.Expr:
+    """Return the value as text of what `->` has become; anything else as it is.
+
+    A cast that nobody wrote, of a column into the type of a sink's, means the value too.
+    """
+    if not isinstance(node, exp.Coalesce) or function_name(node.this) != "to_json":
+        return node
+    (found,) = node.this.expressions
+    if function_name(found) != "variant_get" or string_value(node.expressions[0]) != _JSON_NULL:
+        return node
+    parsed, path = found.expressions
+    return call("get_json_object", parsed.expressions[0].copy(), path.copy())
 
 
 def _path(steps: list[exp.Expr]) -> exp.Expr:

@@ -81,3 +81,27 @@ SELECT * FROM »bids TABLESAMPLE (10 PERCENT)
 
 -- error: parameters are not supported
 SELECT kind FROM rides WHERE seats = $»1
+
+-- error: write approx_percentile_cont(p [, centroids]) WITHIN GROUP (ORDER BY x), with one x
+SELECT »approx_percentile_cont(0.5) WITHIN GROUP (ORDER BY driver, seats) FROM rides GROUP BY kind
+
+-- error: write approx_percentile_cont_with_weight(weight, p [, centroids]) WITHIN GROUP (ORDER BY x), with one x
+SELECT »approx_percentile_cont_with_weight(seats) WITHIN GROUP (ORDER BY driver) FROM rides GROUP BY kind
+
+-- error: write percentile_cont(p) WITHIN GROUP (ORDER BY x), with one x
+SELECT »percentile_cont(0.5, 10) WITHIN GROUP (ORDER BY driver) FROM rides GROUP BY kind
+
+-- error: the fraction of approx_percentile_cont is a number from 0 to 1
+SELECT approx_percentile_cont(»1.5) WITHIN GROUP (ORDER BY driver) FROM rides GROUP BY kind
+
+-- error: the fraction of percentile_cont is a number from 0 to 1
+SELECT percentile_cont(»seats) WITHIN GROUP (ORDER BY driver) FROM rides GROUP BY kind
+
+-- error: the number of centroids is a whole number above 0
+SELECT approx_percentile_cont(0.5, »0) WITHIN GROUP (ORDER BY driver) FROM rides GROUP BY kind
+
+-- error: with DISTINCT, ORDER BY names the argument and nothing else
+SELECT array_agg(DISTINCT »kind ORDER BY seats) FROM rides GROUP BY driver
+
+-- error: write nth_value(x, n ORDER BY y): n is 1 for the first, -1 the last
+SELECT »nth_value(kind, 0 ORDER BY seats) FROM rides GROUP BY driver

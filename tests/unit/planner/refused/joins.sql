@@ -4,6 +4,17 @@ SELECT r.kind FROM rides r LEFT JOIN »bids b ON r.driver = b.bidder
 -- error: can't handle non-inner joins without windows
 SELECT r.kind FROM rides r FULL OUTER JOIN »bids b ON r.driver = b.bidder
 
+-- An updating side is what cannot be joined, whatever the kind of the join.
+-- error: can't handle updating left side of join
+SELECT o.id FROM orders o LEFT JOIN »bids b ON o.id = b.auction
+
+-- error: can't handle updating right side of join
+SELECT b.price FROM bids b FULL JOIN »orders o ON o.id = b.auction
+
+-- error: can't handle updating left side of join
+SELECT a.n FROM (SELECT driver, count(*) AS n FROM rides GROUP BY 1) a
+RIGHT JOIN »(SELECT bidder, count(*) AS n FROM bids GROUP BY 1) b ON a.driver = b.bidder
+
 -- error: can't handle updating left side of join
 SELECT o.id FROM orders o JOIN »bids b ON o.id = b.auction
 
