@@ -68,8 +68,14 @@ class Assignment:
 # ---- worker -> controller --------------------------------------------------------------------
 
 
+class WorkerEvent:
+    """What a worker says, or what is seen of its process: it belongs to that generation."""
+
+    generation: Generation
+
+
 @model
-class Register:
+class Register(WorkerEvent):
     kind: Literal["register"] = "register"
     job: JobId
     generation: Generation
@@ -80,7 +86,7 @@ class Register:
 
 
 @model
-class Restored:
+class Restored(WorkerEvent):
     """Phase 4 is over: tables are loaded, unfinished publishes are replayed."""
 
     kind: Literal["restored"] = "restored"
@@ -126,14 +132,14 @@ class Progress:
 
 
 @model
-class Heartbeat:
+class Heartbeat(WorkerEvent):
     kind: Literal["heartbeat"] = "heartbeat"
     generation: Generation
     progress: Progress
 
 
 @model
-class SubtaskAcked:
+class SubtaskAcked(WorkerEvent):
     kind: Literal["subtask_acked"] = "subtask_acked"
     generation: Generation
     epoch: Epoch
@@ -142,7 +148,7 @@ class SubtaskAcked:
 
 
 @model
-class EpochCutDone:
+class EpochCutDone(WorkerEvent):
     """The driver's own part of a checkpoint: the cuts and the watermark."""
 
     kind: Literal["epoch_cut"] = "epoch_cut"
@@ -153,7 +159,7 @@ class EpochCutDone:
 
 
 @model
-class SinkPublished:
+class SinkPublished(WorkerEvent):
     kind: Literal["sink_published"] = "sink_published"
     generation: Generation
     epoch: Epoch
@@ -161,7 +167,7 @@ class SinkPublished:
 
 
 @model
-class SourcesFinished:
+class SourcesFinished(WorkerEvent):
     """Every source has ended and everything open has been emitted: only a checkpoint is missing."""
 
     kind: Literal["sources_finished"] = "sources_finished"
@@ -169,14 +175,14 @@ class SourcesFinished:
 
 
 @model
-class TaskFailed:
+class TaskFailed(WorkerEvent):
     kind: Literal["task_failed"] = "task_failed"
     generation: Generation
     error: ErrorInfo
 
 
 @model
-class WorkerStopped:
+class WorkerStopped(WorkerEvent):
     """The worker ends by itself, as it was told to."""
 
     kind: Literal["worker_stopped"] = "worker_stopped"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.controller.rules.job_facts import NO_GENERATION, Lineage
+from headgate.controller.rules.job_facts import NO_GENERATION, JobFacts, Lineage
 from headgate.core.checkpoint import CheckpointRef, EpochCut, LoadingPlan, SubtaskAck
 from headgate.core.ids import NO_EPOCH, Epoch, Generation
 from headgate.core.messages import Barrier, Commit, Stop
@@ -28,6 +28,16 @@ class PrepareLoad:
     ignore_through: Epoch = NO_EPOCH
     # Read every file and compare its checksum; otherwise existence and size are checked.
     verify_checksums: bool = False
+
+
+def prepare_load(facts: JobFacts) -> PrepareLoad:
+    return PrepareLoad(
+        turn=facts.turn,
+        parallelism=facts.parallelism,
+        ignore_before=facts.ignore_before,
+        ignore_through=facts.ignore_through,
+        verify_checksums=facts.distrusts_state,
+    )
 
 
 @model

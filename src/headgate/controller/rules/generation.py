@@ -15,25 +15,21 @@ from headgate.controller.checkpoints.phases import Coordinator, Idle, Saving
 from headgate.controller.effects.claimant import may_claim_back
 from headgate.controller.rules.actions import Action, MarkCommitted, RunCleanup
 from headgate.controller.rules.events import (
+    ActionResult,
     AttemptTaken,
     CheckpointRecorded,
     CheckpointRequested,
     CheckpointSuperseded,
-    CleanupResult,
+    Command,
     Event,
     MarkerFailed,
     MarkerWritten,
     RecordFailed,
-    RescaleRequested,
-    RestartRequested,
     SavepointFailed,
     SavepointRequested,
     SavepointWritten,
-    StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
     WorkerExited,
 )
 from headgate.controller.rules.job_facts import JobFacts, Lineage, OperatorNeed
@@ -50,6 +46,7 @@ from headgate.core.messages import (
     SourcesFinished,
     SubtaskAcked,
     TaskFailed,
+    WorkerEvent,
     WorkerStopped,
 )
 from headgate.core.model import model
@@ -255,23 +252,8 @@ def _decide(facts: JobFacts, running: RunningGeneration, event: Event, now_ms: i
         case Register():
             # The worker came back after its connection was lost: what was said may be lost too.
             return rules.repeat_message(coordinator, view)
-        case (
-            Tick()
-            | TakenUp()
-            | StopRequested()
-            | RestartRequested()
-            | RescaleRequested()
-            | TurnResult()
-            | CheckpointSuperseded()
-            | CleanupResult()
-            | Restored()
-            | Heartbeat()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | Command() | TakenUp() | ActionResult() | WorkerEvent():
+            # These concern the state of the job or the worker's life, not its checkpoints.
             return Decided(coordinator=coordinator)
         case _:
             assert_never(event)

@@ -18,8 +18,6 @@ from headgate.controller.rules.events import (
     RestartRequested,
     TakenUp,
     TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.notes import CleanupNote
@@ -43,17 +41,7 @@ from headgate.controller.rules.states.scheduling import Scheduling, step_schedul
 from headgate.controller.rules.states.stopped import Stopped, step_stopped
 from headgate.controller.rules.states.stopping import Stopping, step_stopping
 from headgate.core.ids import Generation
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 
 
 def step(state: JobState, event: Event, now_ms: int) -> Step[JobState]:
@@ -93,20 +81,7 @@ def is_outdated(facts: JobFacts, event: Event) -> bool:
     match event:
         case TurnResult(turn=turn):
             return turn != facts.turn
-        case (
-            CheckpointResult(generation=generation)
-            | Register(generation=generation)
-            | Restored(generation=generation)
-            | Heartbeat(generation=generation)
-            | SubtaskAcked(generation=generation)
-            | EpochCutDone(generation=generation)
-            | SinkPublished(generation=generation)
-            | SourcesFinished(generation=generation)
-            | TaskFailed(generation=generation)
-            | WorkerStopped(generation=generation)
-            | WorkerExited(generation=generation)
-            | WorkerDisconnected(generation=generation)
-        ):
+        case CheckpointResult(generation=generation) | WorkerEvent(generation=generation):
             return generation != facts.generation
         case _:
             return False

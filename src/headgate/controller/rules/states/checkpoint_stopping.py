@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules import failure
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Event,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts
@@ -31,17 +26,7 @@ from headgate.controller.rules.shutdown import (
     begin_final_checkpoint,
 )
 from headgate.controller.rules.states import restarting, stopped, stopping
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -106,25 +91,7 @@ def step_checkpoint_stopping(
             return failure.lost_with_controller(facts, now_ms)
         case TakenUp():
             return stopping.enter_stopping_by_kill(facts, now_ms, reason="taken up again")
-        case (
-            Tick()
-            | CheckpointRequested()
-            | SavepointRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | CheckpointCommand() | ActionResult() | WorkerEvent():
             return _after(advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)

@@ -9,41 +9,22 @@ from headgate.controller.rules import failure
 from headgate.controller.rules.actions import Compile
 from headgate.controller.rules.events import (
     ActionFailed,
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Compiled,
     Event,
-    GenerationClaimed,
     LoadPlanned,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
-    SlotsGranted,
-    SlotsRefused,
     StopRequested,
     TakenUp,
     Tick,
-    WorkerDisconnected,
-    WorkerExited,
-    WorkersKilled,
-    WorkerStarted,
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.states import scheduling, stopped
 from headgate.core.errors import ErrorInfo
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -98,33 +79,13 @@ def step_compiling(
         case RestartRequested(mode=mode):
             # It is starting already; only what it starts from can change.
             return Step(replace(state, prepared=None if mode == "ignore_state" else state.prepared))
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, facts))
         case Tick() if now_ms >= compiling_deadline(state):
             slow = ErrorInfo(message="compiling took too long", code="action_timeout")
             return failure.recover_or_fail(facts, slow, now_ms)
-        case (
-            Tick()
-            | LoadPlanned()
-            | SlotsGranted()
-            | SlotsRefused()
-            | GenerationClaimed()
-            | WorkerStarted()
-            | WorkersKilled()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | ActionResult() | WorkerEvent():
+            # No worker is alive, and compiling is the only action asked for.
             return Step(state)
         case _:
             assert_never(event)

@@ -6,34 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Event,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, refusal
 from headgate.controller.rules.states import compiling, stopped
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -55,26 +40,10 @@ def step_created(state: Created, event: Event, now_ms: int) -> Step[Created | Co
             return stopped.enter_stopped(state.facts, now_ms, reason="stopped before it started")
         case RescaleRequested(parallelism=parallelism):
             return Step(replace(state, facts=replace(state.facts, parallelism=parallelism)))
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, state.facts))
-        case (
-            Tick()
-            | RestartRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | RestartRequested() | ActionResult() | WorkerEvent():
+            # Nothing has been asked of anybody yet, and it will be started anyway.
             return Step(state)
         case _:
             assert_never(event)

@@ -8,41 +8,21 @@ from typing import TYPE_CHECKING, Literal, assert_never
 from headgate.controller.rules.actions import KillWorkers
 from headgate.controller.rules.events import (
     ActionFailed,
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
-    Compiled,
+    ActionResult,
+    CheckpointCommand,
     Event,
-    GenerationClaimed,
-    LoadPlanned,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
-    SlotsGranted,
-    SlotsRefused,
     StopRequested,
     TakenUp,
     Tick,
-    WorkerDisconnected,
-    WorkerExited,
     WorkersKilled,
-    WorkerStarted,
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.states import failed, restarting
 from headgate.core.errors import ErrorInfo
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -83,31 +63,10 @@ def step_failing(state: Failing, event: Event, now_ms: int) -> Step[Failing | Fa
             return Step(replace(state, facts=again), (kill,))
         case RescaleRequested(parallelism=parallelism):
             return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, facts))
-        case (
-            Tick()
-            | StopRequested()
-            | Compiled()
-            | LoadPlanned()
-            | SlotsGranted()
-            | SlotsRefused()
-            | GenerationClaimed()
-            | WorkerStarted()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | StopRequested() | ActionResult() | WorkerEvent():
+            # It is ending already; the worker is being killed, whatever it says.
             return Step(state)
         case _:
             assert_never(event)

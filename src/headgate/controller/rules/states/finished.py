@@ -7,34 +7,19 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules.actions import ReleaseSlots
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Event,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.states import restarting
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -59,27 +44,10 @@ def step_finished(state: Finished, event: Event, now_ms: int) -> Step[Finished |
         case RescaleRequested(parallelism=parallelism):
             # It takes effect when the job is started again.
             return Step(replace(state, facts=replace(state.facts, parallelism=parallelism)))
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, state.facts))
-        case (
-            Tick()
-            | TakenUp()
-            | StopRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | TakenUp() | StopRequested() | ActionResult() | WorkerEvent():
+            # It has ended already; what a worker or an action reports now is of the past.
             return Step(state)
         case _:
             assert_never(event)

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules import failure
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    Command,
     Event,
-    RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts
@@ -33,17 +27,7 @@ from headgate.controller.rules.shutdown import (
     kill_workers,
 )
 from headgate.controller.rules.states import finished, restarting, stopping
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -88,28 +72,8 @@ def step_finishing(
             # The final checkpoint is committed; only what is left of the worker must go.
             killing = kill_workers(moved(facts, now_ms), now_ms)
             return Step(Finishing(facts=killing.facts, shutdown=killing.shutdown), killing.actions)
-        case (
-            Tick()
-            | StopRequested()
-            | RestartRequested()
-            | RescaleRequested()
-            | CheckpointRequested()
-            | SavepointRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | Command() | ActionResult() | WorkerEvent():
+            # Every command that is left would end the job as well, or wants more of it.
             return _after(advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)

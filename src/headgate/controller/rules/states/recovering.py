@@ -6,45 +6,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules import failure
-from headgate.controller.rules.actions import KillWorkers, PrepareLoad, ReleaseSlots
+from headgate.controller.rules.actions import KillWorkers, ReleaseSlots, prepare_load
 from headgate.controller.rules.events import (
     ActionFailed,
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
-    Compiled,
+    ActionResult,
+    CheckpointCommand,
     Event,
-    GenerationClaimed,
     LoadPlanned,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
-    SlotsGranted,
-    SlotsRefused,
     StopRequested,
     TakenUp,
     Tick,
-    WorkerDisconnected,
-    WorkerExited,
     WorkersKilled,
-    WorkerStarted,
 )
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.recovery_clock import load_planned, recovery_began
 from headgate.controller.rules.states import compiling, failing, stopping
 from headgate.core.errors import ErrorDomain, ErrorInfo
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -128,31 +109,10 @@ def step_recovering(
         case RescaleRequested(parallelism=parallelism):
             rescaled = replace(state, facts=replace(facts, parallelism=parallelism))
             return _prepare(rescaled, now_ms) if state.phase == "preparing" else Step(rescaled)
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, facts))
-        case (
-            Tick()
-            | Compiled()
-            | LoadPlanned()
-            | SlotsGranted()
-            | SlotsRefused()
-            | GenerationClaimed()
-            | WorkerStarted()
-            | WorkersKilled()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | ActionResult() | WorkerEvent():
+            # The worker is being killed, whatever it says; answers of another phase came too late.
             return Step(state)
         case _:
             assert_never(event)
@@ -177,14 +137,8 @@ def _prepare_when_due(state: Recovering, now_ms: int) -> Step[Recovering]:
 def _prepare(state: Recovering, now_ms: int) -> Step[Recovering]:
     # A new turn, so that the answer to an earlier question (another parallelism) is not taken.
     facts = moved(state.facts, now_ms)
-    action = PrepareLoad(
-        turn=facts.turn,
-        parallelism=facts.parallelism,
-        ignore_before=facts.ignore_before,
-        ignore_through=facts.ignore_through,
-        verify_checksums=facts.distrusts_state,
-    )
-    return Step(replace(state, facts=facts, phase="preparing"), (action,))
+    preparing = replace(state, facts=facts, phase="preparing")
+    return Step(preparing, (prepare_load(facts),))
 
 
 def _on_prepared(

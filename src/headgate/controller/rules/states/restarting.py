@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules import failure
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Event,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.generation import RunningGeneration, unfulfilled
 from headgate.controller.rules.job_facts import JobFacts, RestartMode
@@ -32,17 +27,7 @@ from headgate.controller.rules.shutdown import (
     kill_workers,
 )
 from headgate.controller.rules.states import checkpoint_stopping, compiling, stopping
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -111,26 +96,8 @@ def step_restarting(
             return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
         case TakenUp():
             return failure.lost_with_controller(facts, now_ms)
-        case (
-            Tick()
-            | RestartRequested()
-            | CheckpointRequested()
-            | SavepointRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | RestartRequested() | CheckpointCommand() | ActionResult() | WorkerEvent():
+            # A restart that loses nothing is what is under way already.
             return _after(advance_shutdown(facts, shutdown, event, now_ms), now_ms)
         case _:
             assert_never(event)

@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules import failure
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Event,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.generation import RunningGeneration, advance_generation
 from headgate.controller.rules.job_facts import JobFacts
@@ -31,17 +26,7 @@ from headgate.controller.rules.states import (
     restarting,
     stopping,
 )
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import SourcesFinished, WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -99,24 +84,7 @@ def step_running(
             return finishing.enter_finishing(facts, running, now_ms)
         case TakenUp():
             return failure.lost_with_controller(facts, now_ms)
-        case (
-            Tick()
-            | CheckpointRequested()
-            | SavepointRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | CheckpointCommand() | ActionResult() | WorkerEvent():
             return _advance(state, event, now_ms)
         case _:
             assert_never(event)

@@ -9,31 +9,25 @@ from headgate.controller.rules import failure
 from headgate.controller.rules.actions import (
     AcquireSlots,
     ClaimGeneration,
-    PrepareLoad,
     StartPipeline,
     StartWorker,
+    prepare_load,
 )
 from headgate.controller.rules.events import (
     ActionFailed,
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
-    Compiled,
+    ActionResult,
+    CheckpointCommand,
     Event,
     GenerationClaimed,
     LoadPlanned,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     SlotsGranted,
     SlotsRefused,
     StopRequested,
     TakenUp,
     Tick,
-    WorkerDisconnected,
     WorkerExited,
-    WorkersKilled,
-    WorkerStarted,
 )
 from headgate.controller.rules.generation import begin_generation, exited_error
 from headgate.controller.rules.job_facts import NO_GENERATION, JobFacts, OperatorNeed
@@ -53,14 +47,11 @@ from headgate.controller.rules.states import (
 )
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.messages import (
-    EpochCutDone,
     Heartbeat,
     Register,
     Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
     TaskFailed,
+    WorkerEvent,
     WorkerStopped,
 )
 from headgate.core.model import model
@@ -100,19 +91,9 @@ def enter_scheduling(
         facts=facts, needs=needs, phase="preparing", phase_since_ms=now_ms, prepared=prepared
     )
     if prepared is None:
-        return Step(state, (_prepare(facts),), reason="pipeline compiled")
+        return Step(state, (prepare_load(facts),), reason="pipeline compiled")
     step = _ask_slots(state, now_ms)
     return replace(step, reason="pipeline compiled")
-
-
-def _prepare(facts: JobFacts) -> PrepareLoad:
-    return PrepareLoad(
-        turn=facts.turn,
-        parallelism=facts.parallelism,
-        ignore_before=facts.ignore_before,
-        ignore_through=facts.ignore_through,
-        verify_checksums=facts.distrusts_state,
-    )
 
 
 def _ask_slots(state: Scheduling, now_ms: int) -> Step[Scheduling]:
@@ -209,25 +190,10 @@ def step_scheduling(
             if mode == "safe" and event.parallelism is None and event.limits is None:
                 return Step(state)
             return restarting.enter_restarting_by_kill(facts, mode, now_ms)
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, facts))
-        case (
-            Compiled()
-            | SlotsGranted()
-            | GenerationClaimed()
-            | WorkerStarted()
-            | WorkersKilled()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | WorkerDisconnected()
-        ):
+        case ActionResult() | WorkerEvent():
+            # Answers of another phase, and what a worker says before it has been started.
             return Step(state)
         case _:
             assert_never(event)

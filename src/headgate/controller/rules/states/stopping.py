@@ -6,19 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from headgate.controller.rules.events import (
-    CheckpointRequested,
-    CheckpointResult,
-    CleanupResult,
+    ActionResult,
+    CheckpointCommand,
     Event,
     RescaleRequested,
     RestartRequested,
-    SavepointRequested,
     StopRequested,
     TakenUp,
     Tick,
-    TurnResult,
-    WorkerDisconnected,
-    WorkerExited,
 )
 from headgate.controller.rules.generation import RunningGeneration, unfulfilled
 from headgate.controller.rules.job_facts import JobFacts, StopMode
@@ -31,17 +26,7 @@ from headgate.controller.rules.shutdown import (
     tell_worker_to_stop,
 )
 from headgate.controller.rules.states import restarting, stopped
-from headgate.core.messages import (
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import WorkerEvent
 from headgate.core.model import model
 
 if TYPE_CHECKING:
@@ -97,28 +82,12 @@ def step_stopping(
             return restarting.take_over_shutdown(facts, shutdown, now_ms)
         case RescaleRequested(parallelism=parallelism):
             return Step(replace(state, facts=replace(facts, parallelism=parallelism)))
-        case CheckpointRequested() | SavepointRequested():
+        case CheckpointCommand():
             return Step(state, notes=refusal(event, state.kind, facts))
         case TakenUp():
             return enter_stopping_by_kill(facts, now_ms, reason="taken up again")
-        case (
-            Tick()
-            | StopRequested()
-            | TurnResult()
-            | CheckpointResult()
-            | CleanupResult()
-            | Register()
-            | Restored()
-            | Heartbeat()
-            | SubtaskAcked()
-            | EpochCutDone()
-            | SinkPublished()
-            | SourcesFinished()
-            | TaskFailed()
-            | WorkerStopped()
-            | WorkerExited()
-            | WorkerDisconnected()
-        ):
+        case Tick() | StopRequested() | ActionResult() | WorkerEvent():
+            # A stop that is no more urgent than this one changes nothing.
             step = advance_shutdown(facts, shutdown, event, now_ms)
             if step.done:
                 return stopped.enter_stopped(step.facts, now_ms, reason="worker ended")
