@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 import headgate
 from headgate.server import problems
+from headgate.server.api_page import OPENAPI, add_api_page
 from headgate.server.guards import AccessGuard, BodyLimit
 from headgate.server.problems import MEDIA_TYPE, Problem
 from headgate.server.routes import checkpoints, events, fork, jobs, metrics, pipelines
@@ -42,8 +43,13 @@ def create_app(service: Service) -> FastAPI:
         version=headgate.__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
+        # FastAPI's own pages load their scripts from the internet.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=OPENAPI,
     )
     app.state.service = service
+    add_api_page(app)
     for module in (pipelines, jobs, checkpoints, fork, events, metrics):
         app.include_router(module.router)
     problems.install(app)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headgate.core.errors import ExternalError
@@ -119,6 +121,15 @@ class EventLog:
         with self._lock:
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
+
+    @contextmanager
+    def subscribed(self, *, job: JobId | None, last_id: str | None) -> Iterator[Subscription]:
+        """Listen as long as the block runs."""
+        subscription = self.subscribe(job=job, last_id=last_id)
+        try:
+            yield subscription
+        finally:
+            self.unsubscribe(subscription)
 
     def close(self) -> None:
         """End all streams: the service stops."""

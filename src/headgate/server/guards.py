@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.core.errors import UserError
+from headgate.server.api_page import is_public
 from headgate.server.problems import Problem, problem, response
 
 # A body that is too large is read up to this much and thrown away, so that the client, which is
@@ -41,7 +42,9 @@ def check_listening(host: str, token: str | None) -> None:
 
 
 class AccessGuard:
-    """With a token, every request must carry it. Without one, only this machine may ask.
+    """With a token, every request must carry it, but for the page that describes the API.
+
+    Without one, only this machine may ask.
 
     A browser on this machine runs pages of strangers: without a token, requests under a foreign
     host name (a name that was made to point here) or from a page of another origin are refused.
@@ -56,15 +59,17 @@ class AccessGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refused = self._refusal(Headers(scope=scope))
+        refused = self._refusal(Headers(scope=scope), scope["path"])
         if refused is None:
             await self._app(scope, receive, send)
             return
         headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else None
         await response(refused, headers)(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> Problem | None:
+    def _refusal(self, headers: Headers, path: str) -> Problem | None:
         if self._token is not None:
+            if is_public(path):
+                return None
             kind, _, given = headers.get("authorization", "").partition(" ")
             # Compared in constant time: how long it takes must not tell how much of it is right.
             if kind.lower() == "bearer" and hmac.compare_digest(

@@ -1,10 +1,18 @@
-"""The text format of Prometheus. Names: `headgate_`, units last, totals end in `_total`."""
+"""The metrics for Prometheus, written by its own library.
+
+Names: `headgate_`, units last, totals end in `_total`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from headgate.core.checkpoint import WATERMARK_MAX, WATERMARK_MIN
 from headgate.core.ids import JobId
@@ -13,7 +21,7 @@ from headgate.server.schemas import JobView
 from headgate.server.service import Service
 from headgate.server.telemetry import BUCKETS_SECONDS, Histogram, JobNumbers
 
-CONTENT_TYPE = "text/plain; version=0.0.4"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 STATES = (
     "created",
     "compiling",
@@ -34,11 +42,11 @@ ALARMS = ("no_progress", "no_checkpoint")
 Labels = Mapping[str, str]
 
 
-@dataclass
 class Page:
     """Collects samples by metric: all of a metric must stand together."""
 
-    _lines: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._metrics: dict[str, Metric] = {}
 
     def add(
         self,
@@ -47,29 +55,49 @@ class Page:
         meaning: str,
         samples: Iterable[tuple[Labels, float]],
     ) -> None:
-        lines = self._head(name, kind, meaning)
+        metric = self._metric(name, kind, meaning)
         for labels, value in samples:
-            lines.append(f"headgate_{name}{_labels(labels)} {_number(value)}")
+            metric.add_sample(f"headgate_{name}", dict(labels), value)
 
     def add_histogram(self, name: str, meaning: str, labels: Labels, found: Histogram) -> None:
-        lines = self._head(name, "histogram", meaning)
+        metric = self._metric(name, "histogram", meaning)
         reached = 0
-        bounds = [*(_number(bound) for bound in BUCKETS_SECONDS), "+Inf"]
-        for bound, count in zip(bounds, found.counts, strict=True):
+        for bound, count in zip([*BUCKETS_SECONDS, None], found.counts, strict=True):
             reached += count
-            lines.append(f"headgate_{name}_bucket{_labels({**labels, 'le': bound})} {reached}")
-        lines.append(f"headgate_{name}_sum{_labels(labels)} {_number(found.total_seconds)}")
-        lines.append(f"headgate_{name}_count{_labels(labels)} {reached}")
+            # Written as ever, `1` and not `1.0`: the bound is a label, and labels are compared.
+            le = "+Inf" if bound is None else f"{bound:g}"
+            metric.add_sample(f"headgate_{name}_bucket", {**labels, "le": le}, reached)
+        metric.add_sample(f"headgate_{name}_sum", dict(labels), found.total_seconds)
+        metric.add_sample(f"headgate_{name}_count", dict(labels), reached)
 
-    def _head(self, name: str, kind: str, meaning: str) -> list[str]:
-        head = [f"# HELP headgate_{name} {meaning}", f"# TYPE headgate_{name} {kind}"]
-        return self._lines.setdefault(name, head)
+    def _metric(self, name: str, kind: str, meaning: str) -> Metric:
+        # The library's name of a counter is the one without `_total`.
+        bare = f"headgate_{name.removesuffix('_total') if kind == 'counter' else name}"
+        return self._metrics.setdefault(name, Metric(bare, meaning, kind))
 
-    def text(self) -> str:
-        return "\n".join(line for lines in self._lines.values() for line in lines) + "\n"
+    def metrics(self) -> list[Metric]:
+        return list(self._metrics.values())
 
 
-def render(service: Service) -> str:
+class ServiceCollector(Collector):
+    """Asks the service whenever somebody asks for the metrics: nothing is counted twice."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        return collect(self._service)
+
+
+def render(service: Service) -> bytes:
+    """Return all metrics of the service as text."""
+    # A registry of its own: the library's common one would add the figures of this process.
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ServiceCollector(service))
+    return generate_latest(registry)
+
+
+def collect(service: Service) -> list[Metric]:
     """Return all metrics of the service."""
     page = Page()
     jobs = service.jobs()
@@ -89,7 +117,7 @@ def render(service: Service) -> str:
             _add_progress(page, job.progress, labels)
         _add_numbers(page, service.telemetry.numbers(JobId(job.job)), labels)
         _add_requests(page, service, JobId(job.job), labels)
-    return page.text()
+    return page.metrics()
 
 
 def _add_status(page: Page, job: JobView, labels: Labels) -> None:
@@ -235,17 +263,3 @@ def _add_requests(page: Page, service: Service, job: JobId, labels: Labels) -> N
         "Bytes of the last epoch: the controller's, and the subtasks' writes.",
         [(labels, numbers.epoch_bytes + written[1])],
     )
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from headgate.cli.service.client import ServiceClient, StreamedEvent
 from headgate.controller.announcements import Noted
@@ -17,8 +17,6 @@ from headgate.server.telemetry import BUCKETS_SECONDS, Histogram, Telemetry
 from headgate.storage import RequestCounts
 from tests.support.waiting import eventually
 from tests.unit.server.serving import Running, service_config, serving
-
-SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (-?[0-9.e+-]+|\+Inf)')
 
 
 def take(
@@ -37,18 +35,16 @@ def take(
 
 
 def metrics(running: Running) -> dict[tuple[str, str], float]:
-    """Parse the page strictly: every line is a comment or a sample, each sample occurs once."""
-    text = running.client.get("/metrics").text
-    assert text.endswith("\n")
+    """Parse the page as a scraper does; each sample occurs once."""
+    answer = running.client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     found: dict[tuple[str, str], float] = {}
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        match = SAMPLE.fullmatch(line)
-        assert match is not None, line
-        key = (match[1], match[2] or "")
-        assert key not in found, line
-        found[key] = float(match[3])
+    for family in text_string_to_metric_families(answer.text):
+        assert family.documentation
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            assert (sample.name, labels) not in found
+            found[(sample.name, labels)] = sample.value
     return found
 
 
@@ -70,7 +66,11 @@ def test_events_are_heard_live_and_replayed_after_the_last_one_seen(running: Run
 def test_progress_is_streamed_and_not_replayed(running: Running) -> None:
     job = running.start("endless_progress")
     live = take(running, f"/jobs/{job}/events", "ProgressMade", replay=True)
-    assert live[-1].id is None
+    # It has no id of its own: a client goes on after the event before it.
+    kept = [event for event in live if event.kind != "ProgressMade"]
+    assert live[-1].id == kept[-1].id
+    again = take(running, f"/jobs/{job}/events", "StateChanged", replay=True)
+    assert again[0] == live[0]
     assert live[-1].data["progress"]["executors"] == 1
     running.post(f"/api/v1/jobs/{job}/stop", {"mode": "force"})
     running.wait(job, lambda view: view["terminal"])
@@ -97,16 +97,31 @@ def test_metrics_tell_the_numbers_of_a_job(running: Running) -> None:
     assert found[("headgate_job_rows_in_total", labels)] == 200
     assert found[("headgate_job_lag_rows", labels)] == 0
     assert found[("headgate_checkpoint_duration_seconds_count", labels)] == epochs
-    assert found[("headgate_checkpoint_duration_seconds_bucket", f'{labels},le="+Inf"')] == epochs
+    assert (
+        found[
+            (
+                "headgate_checkpoint_duration_seconds_bucket",
+                f'job="{job}",le="+Inf",pipeline="numbers"',
+            )
+        ]
+        == epochs
+    )
     assert found[("headgate_checkpoint_objects_total", labels)] == 3 * epochs
     assert found[("headgate_checkpoint_bytes_total", labels)] == 300 * epochs
     # Metadata of two operators, manifest, record and marker, and the subtasks' three objects.
     assert found[("headgate_epoch_object_store_requests", labels)] >= 8
     assert found[("headgate_epoch_object_store_bytes", labels)] > 300
-    writes = found[("headgate_object_store_requests_total", f'{labels},operation="create"')]
-    writes += found[("headgate_object_store_requests_total", f'{labels},operation="put"')]
+    writes = found[
+        (
+            "headgate_object_store_requests_total",
+            f'job="{job}",operation="create",pipeline="numbers"',
+        )
+    ]
+    writes += found[
+        ("headgate_object_store_requests_total", f'job="{job}",operation="put",pipeline="numbers"')
+    ]
     assert writes >= 5 * epochs
-    assert found[("headgate_job_alarm", f'{labels},alarm="no_progress"')] == 0
+    assert found[("headgate_job_alarm", f'alarm="no_progress",{labels}')] == 0
 
 
 def test_job_that_gets_nowhere_raises_an_alarm(tmp_path: Path) -> None:
@@ -121,7 +136,7 @@ def test_job_that_gets_nowhere_raises_an_alarm(tmp_path: Path) -> None:
         found = {(alarm["job"], alarm["kind"]) for alarm in running.get("/api/v1/alarms")}
         assert found == {(stuck, "no_progress"), (mute, "no_checkpoint")}
         page = metrics(running)
-        assert page[("headgate_job_alarm", f'job="{stuck}",pipeline="stuck",alarm="no_progress"')]
+        assert page[("headgate_job_alarm", f'alarm="no_progress",job="{stuck}",pipeline="stuck"')]
         assert running.get("/healthz")["alarms"] == 2
         told = take(running, "/events", "AlarmRaised", replay=True)
         assert told[-1].data["job"] in (stuck, mute)

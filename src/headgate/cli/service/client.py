@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +37,7 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True)
 class StreamedEvent:
-    """One server-sent event; `id` None = it cannot be asked for again."""
+    """One server-sent event; `id` is the last one so far that can be named to go on after it."""
 
     id: str | None
     kind: str
@@ -68,6 +67,8 @@ class ServiceClient:
 
     def events(self, path: str, last_id: str | None, *, replay: bool) -> Iterator[StreamedEvent]:
         """Return the events of one connection, until it ends."""
+        from httpx_sse import EventSource
+
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
         with (
             self._answering(),
@@ -82,7 +83,10 @@ class ServiceClient:
             if answer.status_code != 200:
                 answer.read()
                 _raise_problem(answer)
-            yield from _parse_events(answer.iter_lines())
+            for event in EventSource(answer).iter_sse():
+                # What has no data is for browsers: how soon to come back.
+                if event.data:
+                    yield StreamedEvent(event.id or None, event.event, event.json())
 
     def wait_for_job(
         self, job: str, condition: Callable[[dict[str, Any]], bool], timeout_seconds: float
@@ -159,21 +163,6 @@ def _raise_problem(answer: httpx.Response) -> None:
     if answer.status_code >= 500:
         raise ExternalError(detail, code=code)
     raise UserError(detail, code=code)
-
-
-def _parse_events(lines: Iterator[str]) -> Iterator[StreamedEvent]:
-    event_id, kind, data = None, "", ""
-    for line in lines:
-        name, _, value = line.partition(": ")
-        if name == "id":
-            event_id = value
-        elif name == "event":
-            kind = value
-        elif name == "data":
-            data += value
-        elif line == "" and data:
-            yield StreamedEvent(event_id, kind, json.loads(data))
-            event_id, kind, data = None, "", ""
 
 
 def _given(body: dict[str, Any]) -> dict[str, Any]:

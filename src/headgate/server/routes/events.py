@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Header, Query
+
+# FastAPI writes the stream and its pings: no other library of server-sent events is needed.
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Receive, Scope, Send
 
 from headgate.core.ids import JobId
-from headgate.server.event_log import EventLog, LiveEvent, Subscription
+from headgate.server.event_log import EventLog, Subscription
 from headgate.server.problems import problems
 from headgate.server.routes.common import JobPath, ServiceDep
-from headgate.server.service import Service
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
 
-KEEP_ALIVE_SECONDS = 15.0
 RETRY_MS = 1_000
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -38,73 +35,61 @@ Replay = Annotated[
 ]
 
 
-@router.get("/events", response_class=StreamingResponse, responses={**_STREAM, **problems(503)})
-async def stream_events(
+async def subscribe_to_all(
     service: ServiceDep, last_event_id: LastEventId = None, replay: Replay = False
-) -> StreamingResponse:
+) -> AsyncIterator[Subscription]:
+    """Listen to all jobs until the response has ended, even if nothing of it was ever sent."""
+    with service.events.subscribed(job=None, last_id=_after(last_event_id, replay)) as found:
+        yield found
+
+
+async def subscribe_to_job(
+    job: JobPath, service: ServiceDep, last_event_id: LastEventId = None, replay: Replay = False
+) -> AsyncIterator[Subscription]:
+    """Listen to one job until the response has ended."""
+    await run_in_threadpool(service.controller.job_status, JobId(job))
+    last_id = _after(last_event_id, replay)
+    with service.events.subscribed(job=JobId(job), last_id=last_id) as found:
+        yield found
+
+
+def _after(last_id: str | None, replay: bool) -> str | None:
+    # An id of no life of the service means: everything that is kept.
+    return last_id or ("-0" if replay else None)
+
+
+@router.get("/events", response_class=EventSourceResponse, responses={**_STREAM, **problems(503)})
+async def stream_events(
+    service: ServiceDep, subscription: Annotated[Subscription, Depends(subscribe_to_all)]
+) -> AsyncIterator[ServerSentEvent]:
     """Send what happens to all jobs, as it happens."""
-    return _response(service, None, last_event_id, replay)
+    async for event in _stream(service.events, subscription):
+        yield event
 
 
 @router.get(
     "/jobs/{job}/events",
-    response_class=StreamingResponse,
+    response_class=EventSourceResponse,
     responses={**_STREAM, **problems(404, 503)},
 )
 async def stream_job_events(
-    job: JobPath, service: ServiceDep, last_event_id: LastEventId = None, replay: Replay = False
-) -> StreamingResponse:
+    service: ServiceDep, subscription: Annotated[Subscription, Depends(subscribe_to_job)]
+) -> AsyncIterator[ServerSentEvent]:
     """Send what happens to one job, as it happens."""
-    await run_in_threadpool(service.controller.job_status, JobId(job))
-    return _response(service, JobId(job), last_event_id, replay)
+    async for event in _stream(service.events, subscription):
+        yield event
 
 
-def _response(
-    service: Service, job: JobId | None, last_id: str | None, replay: bool
-) -> StreamingResponse:
-    events = service.events
-    # An id of no life of the service means: everything that is kept.
-    after = last_id or ("-0" if replay else None)
-    return EventStream(events, events.subscribe(job=job, last_id=after))
-
-
-class EventStream(StreamingResponse):
-    """Ends the subscription with the response, even if nothing of it was ever sent."""
-
-    def __init__(self, events: EventLog, subscription: Subscription) -> None:
-        super().__init__(
-            _stream(events, subscription),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
-        self._events = events
-        self._subscription = subscription
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._events.unsubscribe(self._subscription)
-
-
-async def _stream(events: EventLog, subscription: Subscription) -> AsyncIterator[str]:
-    yield f"retry: {RETRY_MS}\n\n"
+async def _stream(events: EventLog, subscription: Subscription) -> AsyncIterator[ServerSentEvent]:
+    yield ServerSentEvent(retry=RETRY_MS)
     while True:
         subscription.wake.clear()
         for event in subscription.take():
-            yield _text(event, events.id_of(event))
+            yield ServerSentEvent(event=event.kind, id=events.id_of(event), data=event.data)
         if subscription.closed:
             return
         if subscription.overflowed:
             # It reads too slowly. When it comes back, it names the last event it saw.
-            yield "event: Overflow\ndata: {}\n\n"
+            yield ServerSentEvent(event="Overflow", data={})
             return
-        try:
-            await asyncio.wait_for(subscription.wake.wait(), KEEP_ALIVE_SECONDS)
-        except TimeoutError:
-            yield ": still here\n\n"
-
-
-def _text(event: LiveEvent, event_id: str | None) -> str:
-    head = "" if event_id is None else f"id: {event_id}\n"
-    return f"{head}event: {event.kind}\ndata: {json.dumps(event.data)}\n\n"
+        await subscription.wake.wait()

@@ -44,7 +44,7 @@ async def read_health(service: ServiceDep) -> Health:
 )
 def read_prometheus(service: ServiceDep) -> PlainTextResponse:
     """All numbers in the text format of Prometheus."""
-    return PlainTextResponse(render(service), media_type=CONTENT_TYPE)
+    return PlainTextResponse(render(service), headers={"Content-Type": CONTENT_TYPE})
 
 
 @router.get("/api/v1/alarms")
