@@ -16,16 +16,9 @@ from pyspark.sql import SparkSession
 
 from headgate.connectors.target import Folder, open_folder
 from headgate.core.errors import StorageError
-from tests.unit.connectors.connector_world import (
-    JOB,
-    batch_of,
-    columns,
-    cut_positions,
-    make_sink,
-    make_source,
-    read_all,
-    stage_epochs,
-)
+from headgate.testing import columns, cut_positions, open_sink, open_source, read_rows
+from headgate.testing.staging import JOB
+from tests.support.connectors import batch_of, stage_epochs
 
 MakeUrl = Callable[[], str]
 
@@ -107,14 +100,14 @@ def test_a_sink_publishes_twice_and_a_source_reads_once(
     spark: SparkSession, make_url: MakeUrl
 ) -> None:
     url = make_url()
-    sink = make_sink("filesystem", {"path": url, "format": "json"})
+    sink = open_sink("filesystem", {"path": url, "format": "json"})
     sink.check_target(JOB, resuming=False)
     for epoch in stage_epochs(sink, [[batch_of(a=[1, 2]), batch_of(a=[3])], [batch_of(a=[4])]]):
         epoch.publish()
         epoch.publish()
     options = {"path": url, "format": "json", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, columns(a="bigint"))
-    rows = read_all(spark, source, cut_positions(source, [10]), parallelism=2)
+    source = open_source("filesystem", options, columns(a="bigint"))
+    rows = read_rows(spark, source, cut_positions(source, [10]), parts=2)
     assert sorted(r.a for r in rows) == [1, 2, 3, 4]
 
 
@@ -126,8 +119,8 @@ def test_parquet_is_read_wherever_it_is(spark: SparkSession, make_url: MakeUrl) 
         pq.write_table(pa.table({"a": [number], "l": [[number, None]]}), buffer)
         folder.write(f"{number}.parquet", buffer.getvalue().to_pybytes())
     options = {"path": url, "format": "parquet", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, columns(a="bigint", l="array<bigint>"))
-    rows = read_all(spark, source, cut_positions(source, [2]))
+    source = open_source("filesystem", options, columns(a="bigint", l="array<bigint>"))
+    rows = read_rows(spark, source, cut_positions(source, [2]))
     assert sorted(json.dumps(r.asDict()) for r in rows) == [
         json.dumps({"a": n, "l": [n, None]}) for n in range(3)
     ]

@@ -1,37 +1,25 @@
-"""Sinks: published twice is published once, and so is published in pieces and again."""
+"""What each sink does beside the contract, which is tested in `tests/spark/connectors`."""
 
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
-from headgate.connectors.base import Sink, StageContext
+from headgate.connectors.base import StageContext
 from headgate.connectors.filesystem import roll
 from headgate.connectors.formats import stage
 from headgate.core.errors import StorageError, UserError
 from headgate.core.ids import Epoch, JobId
-from tests.unit.connectors.connector_world import (
-    JOB,
-    SINK,
-    MemoryWriter,
-    StagedEpoch,
-    batch_of,
-    interrupt_publish,
-    make_sink,
-    prepared_batches,
-    stage_epochs,
-)
+from headgate.testing import MemoryWriter, StagedEpoch, open_sink, stage_epoch
+from headgate.testing.staging import JOB, SINK
+from tests.support.connectors import batch_of, stage_epochs
 
 OTHER = JobId("job_b")
 CONTEXT = StageContext(job=JOB, sink=SINK, epoch=Epoch(1), subtask=0, folder="s/", name_prefix="")
@@ -66,105 +54,11 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     }
 
 
-MAKERS: dict[str, Callable[[Path], Sink]] = {
-    "single_file json": lambda p: make_sink("single_file", {"path": str(p / "out.json")}),
-    "single_file csv": lambda p: make_sink(
-        "single_file", {"path": str(p / "out.csv"), "format": "csv"}
-    ),
-    "filesystem parquet": lambda p: make_sink(
-        "filesystem", {"path": str(p / "out"), "format": "parquet"}
-    ),
-    "filesystem json": lambda p: make_sink(
-        "filesystem", {"path": str(p / "out"), "format": "json"}
-    ),
-    "filesystem csv": lambda p: make_sink("filesystem", {"path": str(p / "out"), "format": "csv"}),
-    "filesystem parted": lambda p: make_sink(
-        "filesystem", {"path": str(p / "out"), "format": "parquet", "partition_by": "a"}
-    ),
-}
-exactly_once = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-
-
-@exactly_once
-def test_epochs_published_in_turn_are_all_there_in_order(
-    tmp_path: Path, make: Callable[[Path], Sink]
-) -> None:
-    sink = make(tmp_path)
-    sink.check_target(JOB, resuming=False)
-    for epoch in stage_epochs(sink, EPOCHS):
-        epoch.publish()
-    assert sorted(numbers_in(tmp_path)) == [1, 2, 3, 4, 5, 6, 7]
-
-
-@exactly_once
-def test_nothing_is_visible_before_the_publish(
-    tmp_path: Path, make: Callable[[Path], Sink]
-) -> None:
-    sink = make(tmp_path)
-    sink.check_target(JOB, resuming=False)
-    stage_epochs(sink, EPOCHS)
-    assert numbers_in(tmp_path) == []
-
-
-@exactly_once
-def test_published_again_by_anyone_at_any_time_is_published_once(
-    tmp_path: Path, make: Callable[[Path], Sink]
-) -> None:
-    sink = make(tmp_path)
-    sink.check_target(JOB, resuming=False)
-    epochs = stage_epochs(sink, EPOCHS)
-    for epoch in epochs:
-        epoch.publish()
-    wanted = snapshot(tmp_path)
-    # A worker that should be dead repeats old epochs, with its own copy of the sink.
-    zombie = pickle.loads(pickle.dumps(sink))
-    for epoch in (epochs[0], epochs[2], epochs[0], epochs[1]):
-        StagedEpoch(zombie, epoch.epoch, epoch.staged, epoch.commit, epoch.stored).publish()
-        assert snapshot(tmp_path) == wanted
-
-
-@exactly_once
-def test_interrupted_anywhere_and_repeated_is_published_once(
-    tmp_path: Path, make: Callable[[Path], Sink], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    whole.mkdir()
-    broken.mkdir()
-    for folder in (whole, broken):
-        make(folder).check_target(JOB, resuming=False)
-    for epoch in stage_epochs(make(whole), EPOCHS):
-        epoch.publish()
-    interruptions = 0
-    for epoch in stage_epochs(make(broken), EPOCHS):
-        at = 1
-        while interrupt_publish(monkeypatch, at, epoch.publish):
-            interruptions += 1
-            at += 1
-    assert interruptions >= 3
-    assert snapshot(broken) == snapshot(whole)
-
-
-@exactly_once
-def test_the_order_in_which_staged_files_are_named_does_not_matter(
-    tmp_path: Path, make: Callable[[Path], Sink]
-) -> None:
-    sink = make(tmp_path)
-    sink.check_target(JOB, resuming=False)
-    epochs = stage_epochs(sink, EPOCHS)
-    for epoch in epochs:
-        epoch.publish()
-    wanted = snapshot(tmp_path)
-    for epoch in epochs:
-        epoch.staged.reverse()
-        epoch.publish()
-    assert snapshot(tmp_path) == wanted
-
-
 # ---- single_file -----------------------------------------------------------------------------
 
 
 def test_single_file_keeps_rows_in_order_of_epoch_and_subtask(tmp_path: Path) -> None:
-    sink = make_sink("single_file", {"path": str(tmp_path / "out.json")})
+    sink = open_sink("single_file", {"path": str(tmp_path / "out.json")})
     sink.check_target(JOB, resuming=False)
     for epoch in stage_epochs(sink, EPOCHS):
         epoch.publish()
@@ -173,7 +67,7 @@ def test_single_file_keeps_rows_in_order_of_epoch_and_subtask(tmp_path: Path) ->
 
 def test_single_file_csv_has_one_header(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
-    sink = make_sink("single_file", {"path": str(path), "format": "csv"})
+    sink = open_sink("single_file", {"path": str(path), "format": "csv"})
     sink.check_target(JOB, resuming=False)
     for epoch in stage_epochs(sink, [[], *EPOCHS]):
         epoch.publish()
@@ -184,26 +78,26 @@ def test_single_file_stages_large_output_in_several_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage, "STAGED_BYTES_MAX", 20)
-    sink = make_sink("single_file", {"path": str(tmp_path / "out.json")})
+    sink = open_sink("single_file", {"path": str(tmp_path / "out.json")})
     writer = MemoryWriter()
     staged = sink.stage(CONTEXT, iter([batch_of(a=[n]) for n in range(12)]), writer)
     assert [file.rows for file in staged] == [3, 3, 3, 3]
     commit, _ = sink.prepare_commit(JOB, Epoch(1), staged, None)
-    StagedEpoch(sink, Epoch(1), staged, commit, writer.stored).publish()
+    StagedEpoch(sink, Epoch(1), staged, commit, None, writer.stored).publish()
     assert numbers_in(tmp_path) == list(range(12))
 
 
 def test_single_file_refuses_a_file_of_another_job_and_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    sink = make_sink("single_file", {"path": str(path)})
+    sink = open_sink("single_file", {"path": str(path)})
     sink.check_target(OTHER, resuming=False)
-    for epoch in stage_epochs(sink, EPOCHS):
-        epoch.publish(OTHER)
+    for number, batches in enumerate(EPOCHS[:1], 1):
+        stage_epoch(sink, number, batches, job=OTHER).publish()
     with pytest.raises(UserError, match=r"written by job job_b.*overwrite = true"):
         sink.check_target(JOB, resuming=False)
     with pytest.raises(UserError, match="now belongs to job job_b"):
         sink.check_target(JOB, resuming=True)
-    replacing = make_sink("single_file", {"path": str(path), "overwrite": True})
+    replacing = open_sink("single_file", {"path": str(path), "overwrite": True})
     replacing.check_target(JOB, resuming=False)
     assert path.read_bytes() == b""
     replacing.check_target(JOB, resuming=True)
@@ -213,27 +107,27 @@ def test_single_file_refuses_a_file_of_another_job_and_says_what_to_do(tmp_path:
 
 def test_single_file_refuses_a_file_of_unknown_origin(tmp_path: Path) -> None:
     (tmp_path / "out.json").write_text("precious")
-    sink = make_sink("single_file", {"path": str(tmp_path / "out.json")})
+    sink = open_sink("single_file", {"path": str(tmp_path / "out.json")})
     with pytest.raises(UserError, match="written by someone else"):
         sink.check_target(JOB, resuming=False)
     assert (tmp_path / "out.json").read_text() == "precious"
 
 
 def test_single_file_starts_again_when_nothing_was_published(tmp_path: Path) -> None:
-    sink = make_sink("single_file", {"path": str(tmp_path / "out.json")})
+    sink = open_sink("single_file", {"path": str(tmp_path / "out.json")})
     sink.check_target(JOB, resuming=False)
     sink.check_target(JOB, resuming=False)
 
 
 def test_single_file_needs_its_folder(tmp_path: Path) -> None:
-    sink = make_sink("single_file", {"path": str(tmp_path / "no" / "out.json")})
+    sink = open_sink("single_file", {"path": str(tmp_path / "no" / "out.json")})
     with pytest.raises(UserError, match="there is no folder"):
         sink.check_target(JOB, resuming=False)
 
 
 def test_single_file_that_someone_cut_is_not_filled_with_holes(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    sink = make_sink("single_file", {"path": str(path)})
+    sink = open_sink("single_file", {"path": str(path)})
     sink.check_target(JOB, resuming=False)
     epochs = stage_epochs(sink, EPOCHS)
     epochs[0].publish()
@@ -247,7 +141,7 @@ def test_single_file_that_someone_cut_is_not_filled_with_holes(tmp_path: Path) -
 
 def test_filesystem_names_say_job_sink_epoch_and_subtask(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "format": "parquet", "filename.prefix": "p"}
-    sink = make_sink("filesystem", options)
+    sink = open_sink("filesystem", options)
     for epoch in stage_epochs(sink, EPOCHS):
         epoch.publish()
     assert list(snapshot(tmp_path)) == [
@@ -261,7 +155,7 @@ def test_filesystem_names_say_job_sink_epoch_and_subtask(tmp_path: Path) -> None
 
 def test_filesystem_partitions_by_columns(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "format": "json", "partition_by": ["c", "d"]}
-    sink = make_sink("filesystem", options)
+    sink = open_sink("filesystem", options)
     batch = pa.RecordBatch.from_pydict(
         {
             "a": [1, 2, 3, 4, 5],
@@ -290,7 +184,7 @@ def test_filesystem_partitions_by_event_time(tmp_path: Path) -> None:
         "time_partition_pattern": "%Y/%m-%d",
         "partition_by": "a",
     }
-    sink = make_sink("filesystem", options)
+    sink = open_sink("filesystem", options)
     times = [datetime(2023, 1, 2, 23, 59, 59, 999_999), datetime(2023, 1, 3)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array([1, 1]), pa.array(times, pa.timestamp("us", tz="UTC"))], ["a", "_timestamp"]
@@ -305,7 +199,7 @@ def test_filesystem_partitions_by_event_time(tmp_path: Path) -> None:
 
 def test_filesystem_rolls_files_by_size(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "format": "json", "target_file_size": 100}
-    sink = make_sink("filesystem", options)
+    sink = open_sink("filesystem", options)
     writer_batches = [batch_of(a=list(range(n, n + 5))) for n in range(0, 50, 5)]
     writer = MemoryWriter()
     staged = sink.stage(CONTEXT, iter(writer_batches), writer)
@@ -326,7 +220,7 @@ def test_filesystem_parquet_rolls_when_row_groups_fill_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
 def test_filesystem_parquet_compression_is_the_one_asked_for(tmp_path: Path, codec: str) -> None:
     options = {"path": str(tmp_path), "format": "parquet", "parquet.compression": codec}
-    (epoch,) = stage_epochs(make_sink("filesystem", options), [[batch_of(a=[1] * 100)]])
+    (epoch,) = stage_epochs(open_sink("filesystem", options), [[batch_of(a=[1] * 100)]])
     epoch.publish()
     (name,) = snapshot(tmp_path)
     found = pq.read_metadata(tmp_path / name).row_group(0).column(0).compression
@@ -334,7 +228,7 @@ def test_filesystem_parquet_compression_is_the_one_asked_for(tmp_path: Path, cod
 
 
 def test_filesystem_refuses_output_of_an_earlier_life(tmp_path: Path) -> None:
-    sink = make_sink("filesystem", {"path": str(tmp_path), "format": "json"})
+    sink = open_sink("filesystem", {"path": str(tmp_path), "format": "json"})
     sink.check_target(JOB, resuming=False)
     stage_epochs(sink, EPOCHS)[0].publish()
     sink.check_target(OTHER, resuming=False)
@@ -349,7 +243,7 @@ def test_filesystem_sweeps_up_what_an_interrupted_publish_left(tmp_path: Path) -
     mine.parent.mkdir()
     for path in (mine, other):
         path.touch()
-    sink = make_sink("filesystem", {"path": str(tmp_path), "format": "json"})
+    sink = open_sink("filesystem", {"path": str(tmp_path), "format": "json"})
     sink.check_target(JOB, resuming=True)
     assert (mine.exists(), other.exists()) == (False, True)
 
@@ -358,7 +252,7 @@ def test_filesystem_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     options = {"path": str(tmp_path / "file" / "deep"), "format": "json"}
     with pytest.raises(UserError, match="cannot create the folder"):
-        make_sink("filesystem", options).check_target(JOB, resuming=False)
+        open_sink("filesystem", options).check_target(JOB, resuming=False)
 
 
 @settings(
@@ -377,7 +271,7 @@ def test_filesystem_partitions_lose_and_invent_nothing(
 ) -> None:
     folder = tmp_path_factory.mktemp("out")
     options = {"path": str(folder), "format": "parquet", "partition_by": "k"}
-    sink = make_sink("filesystem", options)
+    sink = open_sink("filesystem", options)
     schema = pa.schema([("a", pa.int64()), ("k", pa.string())])
     table = pa.table({"a": [r[0] for r in rows], "k": [r[1] for r in rows]}, schema=schema)
     for epoch in stage_epochs(sink, [table.to_batches(max_chunksize=cut)]):
@@ -392,7 +286,7 @@ def test_filesystem_partitions_lose_and_invent_nothing(
 
 
 def test_preview_appends_lines_to_its_file(tmp_path: Path) -> None:
-    sink = make_sink("preview", {"path": str(tmp_path / "rows")})
+    sink = open_sink("preview", {"path": str(tmp_path / "rows")})
     sink.check_target(JOB, resuming=False)
     for epoch in stage_epochs(sink, EPOCHS):
         epoch.publish()
@@ -400,7 +294,7 @@ def test_preview_appends_lines_to_its_file(tmp_path: Path) -> None:
 
 
 def test_stdout_prints_lines_at_publish(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    sink = make_sink("stdout", {})
+    sink = open_sink("stdout", {})
     epochs = stage_epochs(sink, EPOCHS)
     assert capfdbinary.readouterr().out == b""
     for epoch in epochs:
@@ -417,50 +311,7 @@ def test_stdout_prints_lines_at_publish(capfdbinary: pytest.CaptureFixture[bytes
 
 
 def test_blackhole_takes_everything_and_keeps_nothing() -> None:
-    sink = make_sink("blackhole", {})
+    sink = open_sink("blackhole", {})
     for epoch in stage_epochs(sink, EPOCHS):
         assert epoch.staged == []
         epoch.publish()
-
-
-# ---- what Spark does before ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["single_file", "filesystem", "stdout", "preview"])
-def test_text_sinks_write_binary_as_base64_and_drop_hidden_columns(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
-    options: dict[str, Any] = {"path": str(tmp_path / "x")} if name != "stdout" else {}
-    sink = make_sink(name, options | ({"format": "json"} if name == "filesystem" else {}))
-    frame = spark.sql(
-        "SELECT X'0001' AS raw, named_struct('l', array(X'FF')) AS n, "
-        "INTERVAL '1 02:03:04' DAY TO SECOND AS i, TIMESTAMP '2023-01-01' AS _timestamp"
-    )
-    (epoch,) = stage_epochs(sink, [prepared_batches(sink, frame)])
-    assert json.loads(epoch.bytes) == {
-        "raw": "AAE=",
-        "n": {"l": ["/w=="]},
-        "i": "INTERVAL '1 02:03:04' DAY TO SECOND",
-    }
-
-
-def test_what_needs_no_shaping_is_left_as_it_is(spark: SparkSession) -> None:
-    frame = spark.sql("SELECT 1 AS a, array(TIMESTAMP '2023-01-01') AS t")
-    sink = make_sink("stdout", {})
-    assert sink.prepare(frame) is frame
-
-
-def test_parquet_keeps_binary_and_the_event_time_only_where_it_is_needed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    frame = spark.sql("SELECT X'0001' AS raw, TIMESTAMP '2023-01-01' AS _timestamp")
-    options = {"path": str(tmp_path), "format": "parquet"}
-    assert make_sink("filesystem", options).prepare(frame).columns == ["raw"]
-    timed = make_sink("filesystem", {**options, "time_partition_pattern": "%Y"})
-    assert timed.prepare(frame).columns == ["raw", "_timestamp"]
-
-
-def test_every_sink_can_be_sent_into_a_task(tmp_path: Path) -> None:
-    for make in MAKERS.values():
-        copy = pickle.loads(pickle.dumps(make(tmp_path)))
-        assert stage_epochs(copy, EPOCHS)[0].staged

@@ -17,7 +17,7 @@ from headgate.connectors.formats.options import SourceFormat
 from headgate.connectors.lines import NOT_UTF8
 from headgate.core.errors import BadDataError
 from headgate.core.graph import Column
-from tests.unit.connectors.connector_world import columns
+from headgate.testing import columns
 
 MOMENT = datetime(2023, 10, 9, 17, 13, 40, 200_000)
 

@@ -4,73 +4,47 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 from pyspark.sql import SparkSession
 
 from headgate.connectors.base import EVENT_TIME_COLUMN
-from tests.unit.connectors.connector_world import columns, cut_positions, make_source, read_all
-
-CUTS: SearchStrategy[list[int]] = st.lists(st.integers(11, 60), min_size=1, max_size=5)
+from headgate.testing import columns, cut_positions, open_source, read_rows
 
 
 def test_impulse_counts_and_spaces_its_event_times(spark: SparkSession) -> None:
-    source = make_source(
+    source = open_source(
         "impulse", {"message_count": 3, "interval": "1 second", "start_time": "2023-01-01"}
     )
     positions = cut_positions(source, [10])
-    rows = read_all(spark, source, positions)
+    rows = read_rows(spark, source, positions)
     assert [tuple(r) for r in rows] == [(n, 0, datetime(2023, 1, 1, 0, 0, n)) for n in range(3)]
     assert rows[0].__fields__ == ["counter", "subtask_index", EVENT_TIME_COLUMN]
 
 
 def test_impulse_without_a_start_begins_at_its_first_cut(spark: SparkSession) -> None:
-    source = make_source("impulse", {"message_count": 2, "event_rate": 2})
+    source = open_source("impulse", {"message_count": 2, "event_rate": 2})
     first = source.plan_cut(source.initial_position(), 10, 1_000_000)
     second = source.plan_cut(first.end, 10, 1_000_500)
     assert second.finished
-    rows = read_all(spark, source, [source.initial_position(), first.end, second.end])
+    rows = read_rows(spark, source, [source.initial_position(), first.end, second.end])
     times = [r[EVENT_TIME_COLUMN] for r in rows]
     assert times == [datetime(1970, 1, 1, 0, 16, 40), datetime(1970, 1, 1, 0, 16, 40, 500_000)]
 
 
 def test_impulse_with_intervals_below_a_microsecond(spark: SparkSession) -> None:
     options = {"message_count": 5, "event_time_interval": 300, "start_time": 0}
-    source = make_source("impulse", options)
-    rows = read_all(spark, source, cut_positions(source, [10]))
+    source = open_source("impulse", options)
+    rows = read_rows(spark, source, cut_positions(source, [10]))
     assert [r[EVENT_TIME_COLUMN].microsecond for r in rows] == [0, 0, 0, 0, 1]
 
 
 def test_impulse_gives_declared_columns_their_types(spark: SparkSession) -> None:
-    source = make_source("impulse", {"message_count": 1}, columns(counter="int"))
+    source = open_source("impulse", {"message_count": 1}, columns(counter="int"))
     frame = source.read(spark, *cut_positions(source, [10]), 2)
     assert frame.dtypes == [("counter", "int"), (EVENT_TIME_COLUMN, "timestamp")]
 
 
-@settings(deadline=None, max_examples=4)
-@given(sizes=CUTS, parallelism=st.integers(1, 4))
-def test_impulse_does_not_depend_on_its_cuts(
-    spark: SparkSession, sizes: list[int], parallelism: int
-) -> None:
-    source = make_source("impulse", {"message_count": 120, "start_time": 0})
-    whole = read_all(spark, source, cut_positions(source, [1_000]))
-    positions = cut_positions(source, sizes)
-    assert read_all(spark, source, positions, parallelism) == whole
-
-
-@settings(deadline=None, max_examples=3)
-@given(sizes=CUTS, parallelism=st.integers(1, 4))
-def test_nexmark_does_not_depend_on_its_cuts(
-    spark: SparkSession, sizes: list[int], parallelism: int
-) -> None:
-    source = make_source("nexmark", {"events": 130, "start_time": 0})
-    whole = read_all(spark, source, cut_positions(source, [1_000]))
-    assert read_all(spark, source, cut_positions(source, sizes), parallelism) == whole
-
-
 def test_nexmark_keeps_the_standard_proportions_and_plausible_values(spark: SparkSession) -> None:
-    source = make_source("nexmark", {"events": 50_000, "start_time": "2023-01-01"})
+    source = open_source("nexmark", {"events": 50_000, "start_time": "2023-01-01"})
     start, end = cut_positions(source, [50_000])
     events = source.read(spark, start, end, 2)
     kinds = events.selectExpr(
@@ -103,12 +77,12 @@ def test_nexmark_keeps_the_standard_proportions_and_plausible_values(spark: Spar
 
 
 def test_nexmark_event_time_runs_at_the_rate(spark: SparkSession) -> None:
-    source = make_source("nexmark", {"event_rate": 100, "runtime": 2, "start_time": 0})
+    source = open_source("nexmark", {"event_rate": 100, "runtime": 2, "start_time": 0})
     # The first cut starts the clock; a hundred seconds later everything is due.
     first = source.plan_cut(source.initial_position(), 1_000, 10_000_000)
     assert (first.rows, first.finished) == (1, False)
     rest = source.plan_cut(first.end, 1_000, 10_100_000)
     assert (rest.rows, rest.finished) == (199, True)
-    rows = read_all(spark, source, [source.initial_position(), first.end, rest.end])
+    rows = read_rows(spark, source, [source.initial_position(), first.end, rest.end])
     times = [r[EVENT_TIME_COLUMN] for r in rows]
     assert times == [datetime(1970, 1, 1) + timedelta(milliseconds=10 * n) for n in range(200)]

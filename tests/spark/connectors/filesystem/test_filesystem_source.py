@@ -18,7 +18,7 @@ from headgate.connectors.failures import source_error
 from headgate.connectors.filesystem.position import FilePosition
 from headgate.core.errors import BadDataError, InternalError, StorageError, UserError
 from headgate.core.model import JsonValue
-from tests.unit.connectors.connector_world import columns, cut_positions, make_source, read_all
+from headgate.testing import columns, cut_positions, open_source, read_rows
 
 COLUMNS = columns(n="bigint")
 
@@ -39,7 +39,7 @@ def write(path: Path, numbers: list[int], *, at: int | None = None) -> None:
 
 
 def source_of(folder: Path, format_name: str = "json", **options: Any) -> Source:
-    return make_source(
+    return open_source(
         "filesystem",
         {"path": str(folder), "format": format_name, "source.poll_interval": "0s", **options},
         COLUMNS,
@@ -63,7 +63,7 @@ def test_files_are_read_in_order_of_time_then_name(
     names = [files_of(p) for p in positions[1:]]
     order = [f"deep/er/z.{suffix}", f"c.{suffix}", f"a.{suffix}", f"b.{suffix}"]
     assert [name for cut in names for name in cut] == order
-    rows = read_all(spark, source, positions, parallelism=3)
+    rows = read_rows(spark, source, positions, parts=3)
     assert [r.n for r in rows] == [0, 1, 2, 3, 4, 5]
 
 
@@ -187,8 +187,8 @@ def test_parquet_columns_are_matched_by_name_and_missing_ones_are_null(
     pq.write_table(pa.table({"b": ["x"], "a": [1]}), tmp_path / "{odd}*name.parquet")
     cols = columns(a="bigint", b="string", c="double")
     options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, cols)
-    assert [tuple(r) for r in read_all(spark, source, cut_positions(source, [10]))] == [
+    source = open_source("filesystem", options, cols)
+    assert [tuple(r) for r in read_rows(spark, source, cut_positions(source, [10]))] == [
         (1, "x", None)
     ]
 
@@ -203,8 +203,8 @@ def test_parquet_with_nanoseconds_is_read_beside_ordinary_files(
         pq.write_table(table, tmp_path / f"{name}.parquet")
     cols = columns(ts="timestamp", l="array<bigint>", d="bigint")
     options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, cols)
-    rows = read_all(spark, source, cut_positions(source, [10]))
+    source = open_source("filesystem", options, cols)
+    rows = read_rows(spark, source, cut_positions(source, [10]))
     assert [(r.ts.replace(tzinfo=UTC), r.l, r.d) for r in rows] == [
         (moment.replace(tzinfo=UTC), [1, 2], 1)
     ] * 2
@@ -217,9 +217,9 @@ def test_a_column_of_the_wrong_type_is_named_with_its_file(
     pq.write_table(pa.table({"a": ["text"], "ts": times}), tmp_path / "odd.parquet")
     cols = columns(a="bigint", ts="timestamp")
     options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, cols)
+    source = open_source("filesystem", options, cols)
     with pytest.raises(PySparkException) as caught:
-        read_all(spark, source, cut_positions(source, [10]))
+        read_rows(spark, source, cut_positions(source, [10]))
     error = source_error(caught.value)
     assert isinstance(error, BadDataError)
     assert "'odd.parquet': column 'a' is string in the file" in error.message
@@ -243,7 +243,7 @@ def times_of(folder: Path, **files: pa.Array) -> tuple[KnowingSource, list[JsonV
         table = pa.table({"ts": times, "n": pa.array(range(len(times)), pa.int64())})
         pq.write_table(table, folder / f"{name}.parquet", row_group_size=2)
     options = {"path": str(folder), "format": "parquet", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, columns(ts="timestamp", n="bigint"))
+    source = open_source("filesystem", options, columns(ts="timestamp", n="bigint"))
     assert isinstance(source, KnowingSource)
     return source, cut_positions(source, [1_000])
 
@@ -288,7 +288,7 @@ def test_what_footers_do_not_say_is_not_known(tmp_path: Path) -> None:
 def test_a_file_without_statistics_is_not_known(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ts": moments(1)}), tmp_path / "a.parquet", write_statistics=False)
     options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
-    source = make_source("filesystem", options, columns(ts="timestamp"))
+    source = open_source("filesystem", options, columns(ts="timestamp"))
     assert isinstance(source, KnowingSource)
     start, end = cut_positions(source, [10])
     assert source.known(start, end, "ts") is None
@@ -299,7 +299,7 @@ def test_a_parquet_file_that_vanished_is_an_error_of_storage(tmp_path: Path) -> 
     (tmp_path / "a.parquet").unlink()
     options = {"path": str(tmp_path), "format": "parquet", "source.read_mode": "bounded"}
     # Another worker has not seen the footer.
-    later = make_source("filesystem", options, columns(ts="timestamp"))
+    later = open_source("filesystem", options, columns(ts="timestamp"))
     assert isinstance(later, KnowingSource)
     with pytest.raises(StorageError, match=r"a\.parquet"):
         later.known(start, end, "ts")

@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.unit.connectors.connector_world import (
-    make_sink,
-    prepared_batches,
-    stage_epochs,
-)
+from headgate.testing import open_sink
+from tests.support.connectors import prepared_batches, stage_epochs, staged_bytes
 
 
 def changes(
@@ -23,10 +20,10 @@ def changes(
 ) -> list[dict[str, Any]]:
     """Return the lines that a sink writes for these rows, sorted."""
     options = {"path": "/unused", "format": "debezium_json", **more}
-    sink = make_sink("single_file", options, primary_key=key, updating=True)
+    sink = open_sink("single_file", options, primary_key=key, updating=True)
     batches = prepared_batches(sink, spark.createDataFrame(rows, schema))
     (epoch,) = stage_epochs(sink, [batches])
-    lines = [json.loads(line) for line in epoch.bytes.decode().splitlines()]
+    lines = [json.loads(line) for line in staged_bytes(epoch).decode().splitlines()]
     return sorted(lines, key=lambda line: json.dumps(line))
 
 
@@ -139,7 +136,7 @@ def test_changes_applied_to_a_table_give_the_table(
 
 
 def test_the_same_key_is_always_in_the_same_subtask(spark: SparkSession) -> None:
-    sink = make_sink("preview", {}, primary_key=("k",), updating=True)
+    sink = open_sink("preview", {}, primary_key=("k",), updating=True)
     places: dict[int, set[int]] = {}
     for turn in range(3):
         rows = [(k, turn, T, 1) for k in range(turn, 40)]
@@ -151,14 +148,14 @@ def test_the_same_key_is_always_in_the_same_subtask(spark: SparkSession) -> None
 
 
 def test_prepare_plans_one_exchange(spark: SparkSession) -> None:
-    sink = make_sink("preview", {}, primary_key=("k",), updating=True)
+    sink = open_sink("preview", {}, primary_key=("k",), updating=True)
     frame = sink.prepare(spark.createDataFrame([(1, 2, T, 1)], SCHEMA))
     plan = frame._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
     assert plan.count("Exchange hashpartitioning") == 1
 
 
 def test_staged_types_are_arrow_structs(spark: SparkSession) -> None:
-    sink = make_sink("preview", {}, primary_key=("k",), updating=True)
+    sink = open_sink("preview", {}, primary_key=("k",), updating=True)
     (batch,) = prepared_batches(sink, spark.createDataFrame([(1, 2, T, 1)], SCHEMA))
     assert batch.schema.names == ["before", "after", "op"]
     assert pa.types.is_struct(batch.schema.field("after").type)
