@@ -20,11 +20,12 @@ from bench.results import RunResult
 from bench.state_rows import checked
 from headgate.connectors.base import Sink, Source
 from headgate.connectors.registry import connector
-from headgate.core.graph import PipelineGraph, SinkSpec, SourceSpec
+from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.messages import RunSettings, Start
 from headgate.engine.jvm.session import start_session
 from headgate.engine.worker.loop import WorkerLoop
+from headgate.operators import SinkSpec, SourceSpec
 from headgate.planner import plan
 from headgate.state.protocol.writes import claim_generation
 from headgate.storage import job_folder, open_store

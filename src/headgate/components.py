@@ -15,7 +15,8 @@ from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.settings import ControllerSettings
 from headgate.core.errors import InternalError
-from headgate.core.graph import PipelineGraph, SinkSpec
+from headgate.core.graph import PipelineGraph
+from headgate.operators import SinkSpec
 from headgate.planner import plan
 
 PARALLELISM_DEFAULT_MAX = 4

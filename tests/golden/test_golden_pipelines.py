@@ -29,7 +29,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.connectors.registry import connector
-from headgate.core.graph import SourceSpec
+from headgate.operators import SourceSpec
 from headgate.planner import plan
 from tests.support.harness import PipelineHarness
 

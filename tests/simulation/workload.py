@@ -15,15 +15,9 @@ from random import Random
 
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
-from headgate.core.graph import (
-    NamedExpr,
-    Operator,
-    PipelineGraph,
-    SinkSpec,
-    SourceSpec,
-    UpdatingAggregateSpec,
-)
+from headgate.core.graph import NamedExpr, Operator, PipelineGraph
 from headgate.core.ids import JobId, OperatorId
+from headgate.operators import SinkSpec, SourceSpec, UpdatingAggregateSpec
 
 KEYS = 7
 # Row of a sink: source number, index, key, watermark of its micro-batch, sums by operator.

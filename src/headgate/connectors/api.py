@@ -44,9 +44,10 @@ from headgate.connectors.options import (
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import BadDataError, ExternalError, StorageError, UserError
 from headgate.core.failpoints import failpoint
-from headgate.core.graph import OP_COLUMN, Column, LookupJoinSpec, SinkSpec, SourceSpec
+from headgate.core.graph import OP_COLUMN, Column
 from headgate.core.ids import Epoch, JobId, OperatorId
 from headgate.core.model import JsonValue
+from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
 
 __all__ = [
     "API_VERSION",

@@ -15,8 +15,9 @@ from typing import Literal
 from headgate.connectors.base import Lookup, Sink, Source
 from headgate.connectors.options import ConnectorOptions, dump_options, parse_options
 from headgate.core.errors import UserError
-from headgate.core.graph import Column, LookupJoinSpec, SinkSpec, SourceSpec
+from headgate.core.graph import Column
 from headgate.core.model import JsonValue
+from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
 
 # The version of the contract of connectors. It changes when a connector written for the one before
 # would no longer work; what is only added does not change it.

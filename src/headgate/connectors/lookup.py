@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headgate.connectors.base import BAD_COLUMN, Source
-from headgate.core.graph import LookupJoinSpec, SourceSpec
+from headgate.operators import LookupJoinSpec, SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

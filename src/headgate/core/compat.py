@@ -10,39 +10,10 @@ from __future__ import annotations
 
 import re
 
-from headgate.core.graph import (
-    DeduplicateSpec,
-    Operator,
-    OperatorSpec,
-    PipelineGraph,
-    ProcessSpec,
-    ProjectSpec,
-    SinkSpec,
-    SourceSpec,
-    SqlSpec,
-    UpdatingAggregateSpec,
-    UpdatingJoinSpec,
-    WindowAggregateSpec,
-    is_checkpointed,
-    is_stateful,
-)
+from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
-from headgate.core.model import JsonValue, model
-
-# Options that say where rows are, or how they lie there. The others may change.
-_PLACE = (
-    "path",
-    "format",
-    "topic",
-    "bootstrap_servers",
-    "url",
-    "endpoint",
-    "table",
-    "source.regex-pattern",
-    "json.unstructured",
-    "csv.header",
-    "csv.delimiter",
-)
+from headgate.core.model import model
+from headgate.core.operator_spec import OperatorSpec
 
 
 @model
@@ -88,7 +59,7 @@ def compare_graphs(
         if successor is None:
             problems.append(_problem(operator, _why_gone(operator, before, after)))
         else:
-            reason = _why_misread(operator, successor)
+            reason = operator.spec.why_misread(successor.spec)
             if reason is not None:
                 problems.append(_problem(operator, reason))
     known = {p.operator for p in problems}
@@ -111,7 +82,7 @@ def _why_gone(
 ) -> str:
     """Say why an operator has no successor: what changed, where one looks like it."""
     spec = operator.spec
-    if not is_stateful(spec):
+    if spec.role != "stateful":
         return f"{operator.title or operator.id} is no longer in the pipeline"
     candidates = [o for i, o in after.items() if i not in before and type(o.spec) is type(spec)]
     for candidate in candidates:
@@ -124,71 +95,9 @@ def _why_gone(
 
 
 def _differences(old: OperatorSpec, new: OperatorSpec) -> list[str]:
-    changes = []
-    for field, label in (
-        ("window", "the window changed"),
-        ("keys", "the keys changed"),
-        ("left_keys", "the keys of the left side changed"),
-        ("right_keys", "the keys of the right side changed"),
-        ("partials", "the aggregates changed"),
-        ("rows", "the aggregates changed"),
-        ("left_columns", "the columns kept of the left side changed"),
-        ("right_columns", "the columns kept of the right side changed"),
-    ):
-        if getattr(old, field, None) != getattr(new, field, None) and label not in changes:
-            changes.append(label)
-    return changes
-
-
-def _why_misread(old: Operator, new: Operator) -> str | None:
-    """Return why an operator of the same id cannot read the old state; None where it can."""
-    match old.spec, new.spec:
-        case (SourceSpec() as a, SourceSpec() as b):
-            if a.updating != b.updating:
-                return "the source is append-only in one and updating in the other"
-            return _moved(a.connector, b.connector, a.options, b.options)
-        case (SinkSpec() as a, SinkSpec() as b):
-            if a.updating != b.updating:
-                return "the sink takes facts in one pipeline and changes in the other"
-            if a.primary_key != b.primary_key:
-                return "the primary key of the sink changed"
-            if a.connector == b.connector == "preview":
-                # Whoever looks at the rows says anew each time where they go.
-                return None
-            return _moved(a.connector, b.connector, a.options, b.options)
-        case (a, b) if _shape(a) != _shape(b):
-            return "the columns of its state have other names"
-    return None
-
-
-def _moved(
-    old_connector: str,
-    new_connector: str,
-    old: dict[str, JsonValue],
-    new: dict[str, JsonValue],
-) -> str | None:
-    if old_connector != new_connector:
-        return f"the connector changed from '{old_connector}' to '{new_connector}'"
-    for key in _PLACE:
-        if old.get(key) != new.get(key):
-            return f"option '{key}' changed from {old.get(key)!r} to {new.get(key)!r}"
-    return None
-
-
-def _shape(spec: OperatorSpec) -> list[object]:
-    """Return the names that the columns of an operator's state have."""
-    match spec:
-        case WindowAggregateSpec() | UpdatingAggregateSpec():
-            names = [e.name for e in spec.keys], [(p.name, p.merge) for p in spec.partials]
-            return [*names, [e.name for e in spec.rows]]
-        case UpdatingJoinSpec():
-            return [[e.name for e in spec.left_columns], [e.name for e in spec.right_columns]]
-        case DeduplicateSpec():
-            return [[e.name for e in spec.keys]]
-        case ProcessSpec():
-            return [spec.file, spec.attribute, [e.name for e in spec.keys]]
-        case _:
-            return []
+    """Say what of the meaning of the state differs between two specs of one kind."""
+    changed = (said for name, said in old.meaning if getattr(old, name) != getattr(new, name))
+    return list(dict.fromkeys(changed))
 
 
 # ---- operators of equal meaning --------------------------------------------------------------
@@ -224,7 +133,7 @@ def _swapped(old: PipelineGraph, new: PipelineGraph) -> list[StateProblem]:
 def _twins(graph: PipelineGraph) -> dict[str, list[Operator]]:
     groups: dict[str, list[Operator]] = {}
     for operator in graph.operators:
-        if is_checkpointed(operator.spec) and is_stateful(operator.spec):
+        if operator.spec.role == "stateful":
             base = re.sub(r"(-[0-9a-f]{8})-\d+$", r"\1", operator.id)
             groups.setdefault(base, []).append(operator)
     return groups
@@ -239,12 +148,8 @@ def _reading(graph: PipelineGraph, operator: Operator) -> tuple[str, ...]:
     parts: set[str] = set()
     for operator_id in operator.inputs:
         source = graph.operator(operator_id)
-        match source.spec:
-            case SourceSpec() | ProjectSpec():
-                parts.update(source.spec.where.split(" AND ") if source.spec.where else ())
-            case SqlSpec():
-                parts.add(source.spec.sql)
-        if is_checkpointed(source.spec):
+        parts.update(source.spec.conditions())
+        if source.spec.role != "stateless":
             parts.add(source.id)
         else:
             parts.update(_reading(graph, source))

@@ -39,3 +39,20 @@ def format_duration(milliseconds: float) -> str:
         return f"{milliseconds / 1_000:.1f} s"
     minutes, seconds = divmod(round(milliseconds / 1_000), 60)
     return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def format_title(microseconds: int) -> str:
+    """Write a length for people: `1h`, `90min`, `10s`."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if microseconds % (length * 1_000_000) == 0:
+            return f"{microseconds // (length * 1_000_000)}{unit}"
+    return format_us(microseconds)
+
+
+def format_us(microseconds: int) -> str:
+    """Write a length as an error or an option shows it: `600s`, `500ms`."""
+    if microseconds % 1_000_000 == 0:
+        return f"{microseconds // 1_000_000}s"
+    if microseconds % 1_000 == 0:
+        return f"{microseconds // 1_000}ms"
+    return f"{microseconds}us"

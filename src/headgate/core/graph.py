@@ -10,7 +10,9 @@ Hidden columns travel with every row: `_timestamp` is its event time, and in an 
 All operators of a job share one watermark per micro-batch, and a window is emitted whole, by all
 its subtasks, in the micro-batch whose watermark passed its end. Therefore joins, OVER and nested
 aggregates above windowed inputs see everything they need in one micro-batch: they are stateless
-`SqlSpec` nodes. State is kept only by the specs that `is_stateful` names.
+`sql` nodes. State is kept only by the operators whose role is `stateful`.
+
+What the kinds of operators are is not said here: see `operator_spec.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headgate.core.ids import OperatorId
-from headgate.core.model import JsonValue, model, to_json
+from headgate.core.model import model, to_json
+from headgate.core.operator_spec import AnySpec, OperatorSpec
 
 TIMESTAMP_COLUMN = "_timestamp"
 OP_COLUMN = "_op"
@@ -42,68 +45,12 @@ class NamedExpr:
     expr: str
 
 
-# ---- stateless operators ---------------------------------------------------------------------
-
-
 @model
 class WatermarkDelay:
     """A watermark that is a column of the source itself, less a fixed time."""
 
     column: str
     delay_us: int
-
-
-@model
-class SourceSpec:
-    """Rows of a connector table. Output: `columns`, `computed`, `_timestamp` (and `_op`)."""
-
-    kind: Literal["source"] = "source"
-    table: str
-    connector: str
-    options: dict[str, JsonValue]
-    columns: tuple[Column, ...]
-    # Metadata columns: (column name, connector's metadata key).
-    metadata: tuple[tuple[str, str], ...] = ()
-    computed: tuple[NamedExpr, ...] = ()
-    primary_key: tuple[str, ...] = ()
-    # Spark SQL over the columns; None = time of ingestion.
-    event_time: str | None = None
-    # Spark SQL over the columns and `_timestamp`; its maximum over all rows read is the watermark.
-    watermark: str = "_timestamp - INTERVAL 1 SECOND"
-    # The same, where it is so simple that a source which knows its greatest time knows it too.
-    watermark_delay: WatermarkDelay | None = None
-    # A filter the planner pushed down; the connector may use it, the engine applies it anyway.
-    where: str | None = None
-    updating: bool = False
-
-
-@model
-class ProjectSpec:
-    """`SELECT exprs FROM input WHERE where`. `_timestamp` and `_op` pass through by themselves."""
-
-    kind: Literal["project"] = "project"
-    exprs: tuple[NamedExpr, ...]
-    where: str | None = None
-
-
-@model
-class UnionSpec:
-    """All rows of all inputs, columns matched by position (names of the first input)."""
-
-    kind: Literal["union"] = "union"
-
-
-@model
-class SqlSpec:
-    """Any Spark SQL over inputs named `__in0`, `__in1`, ...: joins, OVER and aggregates of windowed
-    inputs, unnest. The text itself must select `_timestamp` (and `_op` if the result is updating).
-    """
-
-    kind: Literal["sql"] = "sql"
-    sql: str
-
-
-# ---- stateful operators ----------------------------------------------------------------------
 
 
 @model
@@ -141,151 +88,11 @@ class Partial:
 
 
 @model
-class WindowAggregateSpec:
-    """GROUP BY keys and a window. Output: keys, `window_name` (struct<start,end>), `outputs`,
-    and `_timestamp` = window end - 1 microsecond.
-
-    Two ways, chosen by the planner for the whole operator:
-    - `partials` given: Spark computes them per (keys, bin), the state keeps them, and `outputs`
-      are expressions over keys and partial names.
-    - `rows` given: the state keeps these columns of every row, and `outputs` are Spark SQL
-      aggregates over them, computed by Spark when the window closes (any aggregate works).
-    """
-
-    kind: Literal["window_aggregate"] = "window_aggregate"
-    window: Window
-    keys: tuple[NamedExpr, ...]
-    window_name: str = "window"
-    partials: tuple[Partial, ...] = ()
-    rows: tuple[NamedExpr, ...] = ()
-    outputs: tuple[NamedExpr, ...]
-
-
-@model
-class UpdatingAggregateSpec:
-    """GROUP BY keys without a window. Output: keys, `outputs`, `_timestamp`, `_op`: for every key
-    whose outputs changed in the micro-batch, a retraction of the old row and an insert of the new.
-
-    `partials` or `rows` as above. With an updating input, `partials` are only those that can be
-    undone (sum-merged, computed over `_op` signs by the planner); everything else uses `rows`.
-    The planner always adds the partial named `_rows` (sum of `_op`, or count(*)): a key whose
-    `_rows` reaches 0 is gone.
-    """
-
-    kind: Literal["updating_aggregate"] = "updating_aggregate"
-    keys: tuple[NamedExpr, ...]
-    partials: tuple[Partial, ...] = ()
-    rows: tuple[NamedExpr, ...] = ()
-    outputs: tuple[NamedExpr, ...]
-    ttl_ms: int
-    input_updating: bool = False
-
-
-@model
-class UpdatingJoinSpec:
-    """Inner join of two unwindowed append-only inputs on equality keys, with both sides kept.
-
-    Each side is given as (key expressions, columns to keep). Output: `outputs` over columns named
-    `l_<name>` and `r_<name>`, filtered by `residual`; `_timestamp` is the greater of the two.
-    """
-
-    kind: Literal["updating_join"] = "updating_join"
-    left_keys: tuple[str, ...]
-    right_keys: tuple[str, ...]
-    left_columns: tuple[NamedExpr, ...]
-    right_columns: tuple[NamedExpr, ...]
-    residual: str | None = None
-    outputs: tuple[NamedExpr, ...]
-    ttl_ms: int
-
-
-@model
-class LookupJoinSpec:
-    """Join with a lookup table on its primary key: inner or left."""
-
-    kind: Literal["lookup_join"] = "lookup_join"
-    table: str
-    connector: str
-    options: dict[str, JsonValue]
-    columns: tuple[Column, ...]
-    primary_key: tuple[str, ...]
-    keys: tuple[str, ...]
-    join: Literal["inner", "left"]
-    outputs: tuple[NamedExpr, ...]
-
-
-@model
-class DeduplicateSpec:
-    """The first row of every key, within `ttl_ms` of event time. Output columns = `exprs`."""
-
-    kind: Literal["deduplicate"] = "deduplicate"
-    keys: tuple[NamedExpr, ...]
-    exprs: tuple[NamedExpr, ...]
-    ttl_ms: int
-
-
-@model
-class ProcessSpec:
-    """User code over keyed state and event-time timers: `module:attribute` in a Python file."""
-
-    kind: Literal["process"] = "process"
-    file: str
-    attribute: str
-    keys: tuple[NamedExpr, ...]
-    exprs: tuple[NamedExpr, ...]
-    output: tuple[Column, ...]
-
-
-# ---- the end ---------------------------------------------------------------------------------
-
-
-@model
-class SinkSpec:
-    """Writes its input, which already has `columns` by name and type where they are declared."""
-
-    kind: Literal["sink"] = "sink"
-    table: str
-    connector: str
-    options: dict[str, JsonValue]
-    columns: tuple[Column, ...] = ()
-    primary_key: tuple[str, ...] = ()
-    updating: bool = False
-
-
-OperatorSpec = Annotated[
-    SourceSpec
-    | ProjectSpec
-    | UnionSpec
-    | SqlSpec
-    | WindowAggregateSpec
-    | UpdatingAggregateSpec
-    | UpdatingJoinSpec
-    | LookupJoinSpec
-    | DeduplicateSpec
-    | ProcessSpec
-    | SinkSpec,
-    Field(discriminator="kind"),
-]
-
-_STATEFUL = {"window_aggregate", "updating_aggregate", "updating_join", "deduplicate", "process"}
-
-
-def is_stateful(spec: OperatorSpec) -> bool:
-    """Whether the operator keeps state tables."""
-    return spec.kind in _STATEFUL
-
-
-def is_checkpointed(spec: OperatorSpec) -> bool:
-    """Whether the operator has metadata of its own in a checkpoint: it remembers something."""
-    return spec.kind in _STATEFUL or spec.kind in ("source", "sink")
-
-
-@model
 class Operator:
     """A node. Its id is stable: it depends on what the operator is, not on the SQL around it."""
 
     id: OperatorId
-    spec: OperatorSpec
+    spec: Annotated[OperatorSpec, AnySpec]
     inputs: tuple[OperatorId, ...] = ()
     # For people: "tumble(10 s) by auction".
     title: str = ""
@@ -318,13 +125,13 @@ class PipelineGraph:
 
     def checkpointed(self) -> tuple[Operator, ...]:
         """Return the operators that must acknowledge every checkpoint."""
-        return tuple(o for o in self.operators if is_checkpointed(o.spec))
+        return tuple(o for o in self.operators if o.spec.role != "stateless")
 
     def sources(self) -> tuple[Operator, ...]:
-        return tuple(o for o in self.operators if o.spec.kind == "source")
+        return tuple(o for o in self.operators if o.spec.role == "source")
 
     def sinks(self) -> tuple[Operator, ...]:
-        return tuple(o for o in self.operators if o.spec.kind == "sink")
+        return tuple(o for o in self.operators if o.spec.role == "sink")
 
     def consumers(self, operator_id: OperatorId) -> tuple[Operator, ...]:
         return tuple(o for o in self.operators if operator_id in o.inputs)
@@ -334,7 +141,7 @@ class PipelineGraph:
 
         Sources are read by the driver's cut, so they owe one; the others one per subtask.
         """
-        return 1 if self.operator(operator_id).spec.kind == "source" else parallelism
+        return 1 if self.operator(operator_id).spec.role == "source" else parallelism
 
     def fingerprint(self) -> str:
         """Return a digest of the whole graph: equal graphs may share state without questions."""

@@ -10,10 +10,10 @@ import argparse
 import sys
 
 from headgate.connectors.registry import connector
-from headgate.core.graph import SourceSpec
 from headgate.core.messages import RunSettings
 from headgate.demo.pipeline import sql_text
 from headgate.engine.jvm.session import start_session
+from headgate.operators import SourceSpec
 from headgate.planner import plan
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headgate.core.graph import PipelineGraph, SinkSpec
+from headgate.core.graph import PipelineGraph
+from headgate.operators import SinkSpec
 
 POLL_SECONDS = 0.2
 

@@ -7,26 +7,28 @@ from sqlglot import exp
 from headgate.core.errors import SqlError
 from headgate.core.graph import (
     Column,
-    DeduplicateSpec,
-    LookupJoinSpec,
     NamedExpr,
     Operator,
-    OperatorSpec,
     Partial,
     PipelineGraph,
+    Udf,
+    WatermarkDelay,
+)
+from headgate.core.model import JsonValue
+from headgate.core.operator_spec import OperatorSpec
+from headgate.operators import (
+    DeduplicateSpec,
+    LookupJoinSpec,
     ProcessSpec,
     ProjectSpec,
     SinkSpec,
     SourceSpec,
     SqlSpec,
-    Udf,
     UnionSpec,
     UpdatingAggregateSpec,
     UpdatingJoinSpec,
-    WatermarkDelay,
     WindowAggregateSpec,
 )
-from headgate.core.model import JsonValue
 from headgate.planner.catalog import ConnectorTable
 from headgate.planner.ids import OperatorIds
 from headgate.planner.intervals import interval_us
@@ -56,12 +58,13 @@ def build_graph(
     ids = OperatorIds()
     operators = []
     for draft in topological(list(sinks)):
+        spec = _spec(draft)
         operators.append(
             Operator(
                 id=ids.add(draft),
-                spec=_spec(draft),
+                spec=spec,
                 inputs=tuple(ids[i] for i in draft.inputs),
-                title=title_of(draft),
+                title=title_of(draft, spec),
                 updating=draft.updating,
             )
         )

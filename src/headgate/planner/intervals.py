@@ -75,20 +75,3 @@ def _unit_us(word: str, text: str, node: exp.Expr | None) -> int:
     if unit in ("month", "year", "mon", "quarter"):
         raise error_at(node, f"'{text}' has no fixed length: use days or smaller units")
     raise error_at(node, f"'{text}' is not an interval: '{word}' is not a unit of time")
-
-
-def format_title(microseconds: int) -> str:
-    """Write a length for people: `1h`, `90min`, `10s`."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if microseconds % (length * 1_000_000) == 0:
-            return f"{microseconds // (length * 1_000_000)}{unit}"
-    return format_us(microseconds)
-
-
-def format_us(microseconds: int) -> str:
-    """Write a length as an error or an option shows it: `600s`, `500ms`."""
-    if microseconds % 1_000_000 == 0:
-        return f"{microseconds // 1_000_000}s"
-    if microseconds % 1_000 == 0:
-        return f"{microseconds // 1_000}ms"
-    return f"{microseconds}us"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from headgate.core.durations import format_us
 from headgate.core.model import JsonValue
 from headgate.planner.errors import error_at
-from headgate.planner.intervals import format_us, interval_us
+from headgate.planner.intervals import interval_us
 from headgate.planner.statements import CreateTable, TableOption
 
 

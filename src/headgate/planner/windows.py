@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from headgate.core.durations import format_us
 from headgate.core.graph import Hop, Session, Tumble, Window
 from headgate.planner.errors import error_at
 from headgate.planner.functions import TIME_WINDOWS, function_name
-from headgate.planner.intervals import format_title, format_us, interval_us
+from headgate.planner.intervals import interval_us
 
 
 def is_time_window(node: exp.Expr) -> bool:
@@ -38,15 +39,6 @@ def time_window(call: exp.Expr) -> Window:
             f"slide {format_us(slide)}",
         )
     return Tumble(width_us=width) if slide == width else Hop(slide_us=slide, width_us=width)
-
-
-def window_title(window: Window) -> str:
-    """Write a window for people: `hop(60s, 300s)`."""
-    if isinstance(window, Hop):
-        return f"hop({format_title(window.slide_us)}, {format_title(window.width_us)})"
-    if isinstance(window, Session):
-        return f"session({format_title(window.gap_us)})"
-    return f"tumble({format_title(window.width_us)})"
 
 
 def window_width_us(window: Window) -> int | None:

@@ -19,10 +19,11 @@ from headgate.config import Config
 from headgate.controller.controller import Controller
 from headgate.controller.status import JobStatus
 from headgate.core.errors import ErrorInfo, ExternalError, UserError
-from headgate.core.graph import Operator, PipelineGraph, SinkSpec
+from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import JobId
 from headgate.core.model import JsonValue
 from headgate.core.ports import Clock
+from headgate.operators import SinkSpec
 from headgate.server.schemas import PreviewView
 
 log = logging.getLogger("headgate.server")

@@ -6,7 +6,8 @@ from typing import Any
 
 from headgate.connectors.base import Sink, Source
 from headgate.connectors.registry import connector
-from headgate.core.graph import Column, SinkSpec, SourceSpec
+from headgate.core.graph import Column
+from headgate.operators import SinkSpec, SourceSpec
 
 
 def columns(**types: str) -> tuple[Column, ...]:

@@ -26,18 +26,16 @@ from headgate.core.checkpoint import (
     SubtaskAck,
     SubtaskTimings,
 )
-from headgate.core.graph import (
+from headgate.core.graph import Operator, PipelineGraph, Tumble
+from headgate.core.ids import Epoch, JobId, OperatorId, Subtask
+from headgate.core.ports import ObjectStore
+from headgate.operators import (
     DeduplicateSpec,
-    Operator,
-    PipelineGraph,
     SinkSpec,
     SourceSpec,
-    Tumble,
     UpdatingAggregateSpec,
     WindowAggregateSpec,
 )
-from headgate.core.ids import Epoch, JobId, OperatorId, Subtask
-from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
 from headgate.state.protocol.writes import (

@@ -10,7 +10,7 @@ from headgate.connectors.builtin import BUILTIN
 from headgate.connectors.descriptor import API_VERSION
 from headgate.connectors.registry import connector, connectors, registered
 from headgate.core.errors import UserError
-from headgate.core.graph import SinkSpec, SourceSpec
+from headgate.operators import SinkSpec, SourceSpec
 from tests.support.packages import InstalledPackages
 
 GOOD = """

@@ -11,8 +11,9 @@ from headgate.controller.rules.job_facts import JobFacts, OperatorNeed, operator
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.settings import ControllerSettings
-from headgate.core.graph import Column, Operator, PipelineGraph, SinkSpec, SourceSpec
+from headgate.core.graph import Column, Operator, PipelineGraph
 from headgate.core.ids import JobId, OperatorId
+from headgate.operators import SinkSpec, SourceSpec
 
 JOB = JobId("orders")
 SOURCE, SINK = OperatorId("source"), OperatorId("sink")

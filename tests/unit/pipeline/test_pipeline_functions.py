@@ -10,7 +10,7 @@ import pytest
 
 from headgate import Pipeline
 from headgate.core.errors import UserError
-from headgate.engine.batch.usercode import module_namespace
+from headgate.engine.task.usercode import module_namespace
 
 TABLE = """
 CREATE TABLE bids (auction BIGINT, price BIGINT, at TIMESTAMP, WATERMARK FOR at) WITH (

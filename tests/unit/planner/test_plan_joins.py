@@ -9,7 +9,8 @@ import pytest
 from headgate.connectors.blackhole.config import BlackholeOptions
 from headgate.connectors.descriptor import Connector, LookupPart
 from headgate.connectors.registry import connector
-from headgate.core.graph import LookupJoinSpec, PipelineGraph
+from headgate.core.graph import PipelineGraph
+from headgate.operators import LookupJoinSpec
 from headgate.planner.planning import plan_pipeline
 from tests.unit.planner.planner_world import TABLES, ids, only, planned, spec_of
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.core.graph import SinkSpec, SourceSpec
+from headgate.operators import SinkSpec, SourceSpec
 from headgate.planner import plan
 from tests.unit.planner.planner_world import only, planned, spec_of
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from headgate.core.checkpoint import BatchCut, EpochCut, SinkCommit, SubtaskAck, SubtaskTimings
 from headgate.core.errors import ErrorInfo, RetryHint
-from headgate.core.graph import SinkSpec, SourceSpec
 from headgate.core.ids import Generation, JobId, Subtask, WorkerId
 from headgate.core.messages import (
     Assignment,
@@ -42,6 +41,7 @@ from headgate.core.messages import (
     WorkerStopped,
 )
 from headgate.core.model import from_json, to_json
+from headgate.operators import SinkSpec, SourceSpec
 
 STEP_SECONDS = 0.02
 ROWS = 200

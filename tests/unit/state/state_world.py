@@ -18,16 +18,10 @@ from headgate.core.checkpoint import (
     TableState,
 )
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
-from headgate.core.graph import (
-    Operator,
-    PipelineGraph,
-    SinkSpec,
-    SourceSpec,
-    Tumble,
-    WindowAggregateSpec,
-)
+from headgate.core.graph import Operator, PipelineGraph, Tumble
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.operators import SinkSpec, SourceSpec, WindowAggregateSpec
 from headgate.state.protocol import layout
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
 from headgate.state.protocol.writes import (

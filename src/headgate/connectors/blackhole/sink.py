@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from headgate.connectors.base import StageContext, StageWriter
 from headgate.core.checkpoint import StagedFile
-from headgate.core.graph import SinkSpec
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import JsonValue
+from headgate.operators import SinkSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

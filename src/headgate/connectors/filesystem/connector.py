@@ -9,7 +9,7 @@ from headgate.connectors.filesystem.config import (
     FilesystemSinkOptions,
     FilesystemSourceOptions,
 )
-from headgate.core.graph import LookupJoinSpec, SinkSpec, SourceSpec
+from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
 
 
 def _open_source(spec: SourceSpec) -> Source:

@@ -10,7 +10,7 @@ from headgate.connectors.lookup import SourceLookup, digest_of
 from headgate.connectors.options import parse_options
 from headgate.connectors.target import open_folder
 from headgate.core.errors import UserError
-from headgate.core.graph import LookupJoinSpec
+from headgate.operators import LookupJoinSpec
 
 
 class FilesystemLookup(SourceLookup):

@@ -20,9 +20,10 @@ from headgate.connectors.target import is_temporary, open_folder
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import UserError
 from headgate.core.failpoints import failpoint
-from headgate.core.graph import TIMESTAMP_COLUMN, SinkSpec
+from headgate.core.graph import TIMESTAMP_COLUMN
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import JsonValue
+from headgate.operators import SinkSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

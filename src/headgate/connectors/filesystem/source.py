@@ -22,8 +22,8 @@ from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
 from headgate.connectors.options import parse_nanoseconds, parse_options
 from headgate.connectors.target import FileInfo, is_local, local_path, open_folder
 from headgate.core.errors import InternalError, UserError
-from headgate.core.graph import SourceSpec
 from headgate.core.model import JsonValue
+from headgate.operators import SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,8 @@ from pyspark.sql.types import BinaryType, DataType, DayTimeIntervalType, YearMon
 from headgate.connectors.formats.debezium import collapse_changes
 from headgate.connectors.formats.leaves import map_leaves, quoted
 from headgate.connectors.formats.options import SinkFormat
-from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, SinkSpec
+from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
+from headgate.operators import SinkSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,9 +18,9 @@ from headgate.connectors.formats.options import SinkFormat
 from headgate.connectors.formats.stage import in_order, stage_lines
 from headgate.core.checkpoint import StagedFile
 from headgate.core.failpoints import failpoint
-from headgate.core.graph import SinkSpec
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import JsonValue
+from headgate.operators import SinkSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.connectors.base import Source
 from headgate.connectors.descriptor import Connector, SourcePart
 from headgate.connectors.impulse.config import IMPULSE_COLUMNS, ImpulseOptions
-from headgate.core.graph import SourceSpec
+from headgate.operators import SourceSpec
 
 
 def _open_source(spec: SourceSpec) -> Source:

@@ -8,8 +8,8 @@ from headgate.connectors.base import EVENT_TIME_COLUMN, SourceCut
 from headgate.connectors.impulse.config import ImpulseOptions
 from headgate.connectors.options import moment_us, parse_nanoseconds, parse_options
 from headgate.connectors.pacing import RatePosition, plan_rate_cut
-from headgate.core.graph import SourceSpec
 from headgate.core.model import JsonValue
+from headgate.operators import SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.connectors.base import Sink
 from headgate.connectors.descriptor import Connector, SinkPart
 from headgate.connectors.preview.config import PreviewOptions
-from headgate.core.graph import SinkSpec
+from headgate.operators import SinkSpec
 
 
 def _open_sink(spec: SinkSpec) -> Sink:

@@ -11,7 +11,7 @@ from headgate.connectors.formats.options import SinkFormat
 from headgate.connectors.formats.print import PrintSink
 from headgate.connectors.options import parse_options
 from headgate.connectors.preview.config import PreviewOptions
-from headgate.core.graph import SinkSpec
+from headgate.operators import SinkSpec
 
 
 class PreviewSink(PrintSink):

@@ -9,7 +9,7 @@ from headgate.connectors.single_file.config import (
     SingleFileSinkOptions,
     SingleFileSourceOptions,
 )
-from headgate.core.graph import LookupJoinSpec, SinkSpec, SourceSpec
+from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
 
 
 def _open_source(spec: SourceSpec) -> Source:

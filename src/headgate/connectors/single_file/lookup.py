@@ -10,7 +10,7 @@ from headgate.connectors.single_file.config import SingleFileLookupOptions
 from headgate.connectors.single_file.source import SingleFileSource
 from headgate.connectors.target import local_path
 from headgate.core.errors import UserError
-from headgate.core.graph import LookupJoinSpec
+from headgate.operators import LookupJoinSpec
 
 
 class SingleFileLookup(SourceLookup):

@@ -19,9 +19,9 @@ from headgate.connectors.single_file.config import SingleFileSinkOptions
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import StorageError, UserError
 from headgate.core.failpoints import failpoint
-from headgate.core.graph import SinkSpec
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import JsonValue
+from headgate.operators import SinkSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ from headgate.connectors.options import parse_options
 from headgate.connectors.single_file.config import SingleFileSourceOptions
 from headgate.connectors.target import LocalFolder, local_path
 from headgate.core.errors import UserError
-from headgate.core.graph import SourceSpec
 from headgate.core.model import JsonValue
+from headgate.operators import SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

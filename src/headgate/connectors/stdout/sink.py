@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.connectors.formats.print import PrintSink
 from headgate.connectors.options import parse_options
 from headgate.connectors.stdout.config import StdoutOptions
-from headgate.core.graph import SinkSpec
+from headgate.operators import SinkSpec
 
 
 class StdoutSink(PrintSink):

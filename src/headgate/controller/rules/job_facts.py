@@ -37,9 +37,8 @@ def operator_needs(graph: PipelineGraph) -> tuple[OperatorNeed, ...]:
     """Return what a checkpoint of this graph consists of."""
     needs = []
     for operator in graph.checkpointed():
-        kind = operator.spec.kind
-        role: Literal["source", "stateful", "sink"]
-        role = "source" if kind == "source" else "sink" if kind == "sink" else "stateful"
+        role = operator.spec.role
+        assert role != "stateless"
         needs.append(OperatorNeed(operator=operator.id, role=role))
     return tuple(needs)
 

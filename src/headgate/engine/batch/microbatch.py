@@ -5,27 +5,25 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate.connectors.base import Sink, Source
 from headgate.connectors.failures import source_error
-from headgate.connectors.registry import connector
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, InternalError, RetryHint
-from headgate.core.graph import LookupJoinSpec, PipelineGraph, SourceSpec, is_stateful
+from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.model import JsonValue
 from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam, task_error_in
 from headgate.engine.batch.udfs import register_udfs
-from headgate.engine.build import Builder
-from headgate.engine.build.frame import SourceObserved
-from headgate.engine.build.lookup_join import KeptLookup
-from headgate.engine.build.schema import is_fixed_width
-from headgate.engine.build.source import known_rows
+from headgate.engine.plan.builder import Builder
+from headgate.engine.plan.observed import SourceObserved, known_rows
+from headgate.engine.plan.schema import is_fixed_width
+from headgate.operators import SourceSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,15 +64,11 @@ class Engine:
     sinks: dict[OperatorId, Sink]
     _schemas: dict[str, tuple[StructType, pa.Schema]] = field(default_factory=dict)
     _columns: dict[str, list[str]] = field(default_factory=dict)
+    _keeping: dict[OperatorId, Any] = field(default_factory=dict)
     _light_rows: bool | None = None
 
     def __post_init__(self) -> None:
         register_udfs(self.spark, self.graph)
-        self._lookups = {
-            o.id: KeptLookup(o.spec, connector(o.spec.connector).open_lookup(o.spec))
-            for o in self.graph.operators
-            if isinstance(o.spec, LookupJoinSpec)
-        }
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
 
     def known(self, source: OperatorId, start: JsonValue, end: JsonValue) -> SourceObserved | None:
@@ -97,7 +91,7 @@ class Engine:
             reports=self._reports,
             schemas=self._schemas,
             columns=self._columns,
-            lookups=self._lookups,
+            keeping=self._keeping,
         )
         try:
             plan = builder.build()
@@ -149,7 +143,7 @@ def check_subtasks(graph: PipelineGraph, reports: Reports, parallelism: int) -> 
     Each would have worked on no state, and what it reports would be kept for nobody.
     """
     for operator, subtask in reports:
-        if subtask >= parallelism and is_stateful(graph.operator(operator).spec):
+        if subtask >= parallelism and graph.operator(operator).spec.role == "stateful":
             raise InternalError(
                 f"operator {operator} ran as subtask {subtask} of {parallelism}: its state cannot "
                 "be right. This is a defect of the plan.",

@@ -19,7 +19,7 @@ from headgate.core.ids import OperatorId
 from headgate.engine.batch.context import BatchContext, PipelineState
 from headgate.engine.batch.microbatch import BatchFailed, classify
 from headgate.engine.batch.reports import guarded
-from headgate.engine.operators.subtask import table_io
+from headgate.engine.task.subtask import table_io
 from headgate.state.tables.version import decode_schema, version_from_state
 
 if TYPE_CHECKING:

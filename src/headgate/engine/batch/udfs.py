@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from headgate.core.errors import UdfError
 from headgate.core.graph import PipelineGraph
 from headgate.engine.batch.reports import TaskError
-from headgate.engine.batch.usercode import module_namespace, user_code
+from headgate.engine.task.usercode import module_namespace, user_code
 from headgate.udf import is_vectorized
 
 FILE_NAME = "udfs.py"

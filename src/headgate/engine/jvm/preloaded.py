@@ -19,16 +19,13 @@ import pyspark.worker
 
 import headgate.connectors.filesystem.sink
 import headgate.connectors.registry
-import headgate.connectors.single_file.sink
-import headgate.engine.operators.deduplicate
-import headgate.engine.operators.process
-import headgate.engine.operators.session
-import headgate.engine.operators.stage
-import headgate.engine.operators.subtask
-import headgate.engine.operators.updating
-import headgate.engine.operators.updating_join
-import headgate.engine.operators.updating_rows
-import headgate.engine.operators.window  # noqa: F401
+import headgate.connectors.single_file.sink  # noqa: F401
+from headgate.core.operator_spec import spec_classes
+from headgate.engine.plan.builder import build_function
+
+# Whatever an operator runs in tasks is imported by what builds its plan.
+for kind in spec_classes():
+    build_function(kind)
 
 run_worker = pyspark.daemon.worker
 

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from headgate.connectors.registry import connector
 from headgate.core.errors import ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
-from headgate.core.graph import SinkSpec, SourceSpec
 from headgate.core.ids import WorkerId
 from headgate.core.messages import Assignment, Heartbeat, Progress, Register, Start, TaskFailed
 from headgate.engine.batch.microbatch import Engine
 from headgate.engine.jvm.session import adopt_session, jvm_is_gone
 from headgate.engine.worker.link import ControllerLink
 from headgate.engine.worker.loop import WorkerLoop
+from headgate.operators import SinkSpec, SourceSpec
 
 START_TIMEOUT_SECONDS = 60
 

@@ -390,7 +390,7 @@ class WorkerLoop:
     def _acks(
         self, operator: Operator, epoch: Epoch, segment: Segment, reports: Reports
     ) -> list[SubtaskAck]:
-        if operator.spec.kind == "source":
+        if operator.spec.role == "source":
             position: dict[str, JsonValue] = {
                 "position": self._positions[operator.id],
                 "finished": operator.id in self._tracker.finished,
@@ -399,7 +399,7 @@ class WorkerLoop:
         parallelism = self._start.parallelism
         staged = segment.staged.get(operator.id, [])
         commit: dict[str, JsonValue] = {}
-        if operator.spec.kind == "sink":
+        if operator.spec.role == "sink":
             data, state = self._engine.sinks[operator.id].prepare_commit(
                 self._start.job, epoch, staged, self._ledger.sink_states.get(operator.id)
             )

@@ -1,5 +1,0 @@
-"""Stateful operators as they run inside a Spark task: Arrow in, Arrow out, state in tables.
-
-Read `subtask.py` first: it opens the state version, runs the operator and reports the new version.
-An operator itself (`window.py`) only decides what to keep and what to emit.
-"""

@@ -1,0 +1,1 @@
+"""The first row of every key. Pure: `spec.py`; on Spark: the rest."""

@@ -1,0 +1,56 @@
+"""The process operator."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from headgate.core.graph import TIMESTAMP_COLUMN, Operator
+from headgate.engine.batch.reports import guarded
+from headgate.engine.plan.builder import Builder
+from headgate.engine.plan.frame import Frame
+from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns
+from headgate.engine.plan.text import named
+from headgate.engine.task.batches import ARRIVAL
+from headgate.engine.task.subtask import StatefulSubtask
+from headgate.operators.process.spec import ProcessSpec
+from headgate.operators.process.task import ProcessTask
+
+
+def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import DataType
+
+    spec = operator.spec
+    assert isinstance(spec, ProcessSpec)
+    (source,) = inputs
+    parallelism = builder.context.parallelism
+    keys = [k.name for k in spec.keys]
+    columns = [e for e in spec.exprs if e.name not in keys]
+    rows = source.df.selectExpr(
+        *(named(k) for k in spec.keys),
+        *(named(e) for e in columns),
+        TIMESTAMP_COLUMN,
+        f"unix_micros({TIMESTAMP_COLUMN}) AS _time",
+        # Before the exchange, which brings rows of different partitions in any order.
+        f"monotonically_increasing_id() AS {ARRIVAL}",
+    )
+    owned = exchanged_by(rows, keys, parallelism).selectExpr("*", *hash_columns(keys))
+    _, arrow_schema = builder.schema_of(operator.id, owned)
+    fields = [StructField(c.name, DataType.fromDDL(c.type)) for c in spec.output]
+    output = StructType([*fields, StructField(TIMESTAMP_COLUMN, TimestampType())])
+    subtask = StatefulSubtask(
+        context=builder.context,
+        operator=operator.id,
+        versions=builder.state.versions(operator.id),
+        reports=builder.reports,
+        task=ProcessTask(
+            file=spec.file,
+            attribute=spec.attribute,
+            schema=arrow_schema,
+            keys=tuple(keys) or (NO_KEY,),
+            columns=tuple(e.name for e in columns),
+            output=to_arrow_schema(output, timezone="UTC"),
+        ),
+    )
+    frame = owned.mapInArrow(guarded(operator.id, subtask), output)
+    return Frame(frame, aligned=bool(keys) or parallelism == 1)

@@ -1,0 +1,1 @@
+"""Expressions and a filter over one input. Pure: `spec.py`; on Spark: `build.py`."""

@@ -1,0 +1,1 @@
+"""What the specs of several kinds share: like them it imports nothing but `core`."""

@@ -1,0 +1,1 @@
+"""All rows of several inputs. Pure: `spec.py`; on Spark: `build.py`."""

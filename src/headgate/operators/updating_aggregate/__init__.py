@@ -1,0 +1,1 @@
+"""GROUP BY without a window. Pure: `spec.py`; on Spark: the rest."""

@@ -1,0 +1,154 @@
+"""Tumbling and hopping windows: the published rows never depend on cuts, crashes or parallelism."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headgate.core.graph import Column, Hop, NamedExpr, Operator, Partial, PipelineGraph, Tumble
+from headgate.core.ids import OperatorId
+from headgate.operators import SinkSpec, SourceSpec, WindowAggregateSpec
+from tests.support.harness import PipelineHarness
+from tests.support.rows import PublishedSink, RowsSource
+
+SECOND = 1_000_000
+SOURCE, WINDOW, SINK = OperatorId("source-t"), OperatorId("window-w"), OperatorId("sink-o")
+
+
+def _graph(window: Tumble | Hop, *, rows_mode: bool = False) -> PipelineGraph:
+    columns = (
+        Column(name="k", type="string"),
+        Column(name="v", type="bigint"),
+        Column(name="ts", type="timestamp"),
+    )
+    partials = (
+        Partial(name="_p0", expr="count(v)", merge="sum"),
+        Partial(name="_p1", expr="sum(v)", merge="sum"),
+        Partial(name="_p2", expr="max(v)", merge="max"),
+    )
+    outputs = (
+        NamedExpr(name="c", expr="_p0"),
+        NamedExpr(name="s", expr="_p1"),
+        NamedExpr(name="m", expr="_p2"),
+    )
+    by_rows = (
+        NamedExpr(name="c", expr="count(v)"),
+        NamedExpr(name="s", expr="sum(v)"),
+        NamedExpr(name="m", expr="max(v)"),
+    )
+    spec = WindowAggregateSpec(
+        window=window,
+        keys=(NamedExpr(name="k", expr="k"),),
+        partials=() if rows_mode else partials,
+        rows=(NamedExpr(name="v", expr="v"),) if rows_mode else (),
+        outputs=by_rows if rows_mode else outputs,
+    )
+    source = SourceSpec(
+        table="t",
+        connector="rows",
+        options={},
+        columns=columns,
+        event_time="ts",
+        watermark="_timestamp - INTERVAL 3 SECONDS",
+    )
+    return PipelineGraph(
+        operators=(
+            Operator(id=SOURCE, spec=source),
+            Operator(id=WINDOW, spec=spec, inputs=(SOURCE,)),
+            Operator(
+                id=SINK, spec=SinkSpec(table="o", connector="rows", options={}), inputs=(WINDOW,)
+            ),
+        )
+    )
+
+
+def _rows(count: int) -> pa.Table:
+    """Rows out of order by less than the watermark's delay, null values and a null key included."""
+    times = [(i * SECOND // 20) + (i * 7919 % 2900) * 1000 for i in range(count)]
+    return pa.table(
+        {
+            "k": pa.array([None if i % 13 == 0 else f"key{i % 7}" for i in range(count)]),
+            "v": pa.array([None if i % 11 == 0 else i for i in range(count)], pa.int64()),
+            "ts": pa.array(times, pa.timestamp("us", tz="UTC")),
+        }
+    )
+
+
+def _expected(rows: pa.Table, slide: int, width: int) -> set[tuple[Any, ...]]:
+    groups: dict[tuple[Any, int], list[int | None]] = defaultdict(list)
+    times = rows["ts"].cast(pa.int64()).to_pylist()
+    for key, value, time in zip(rows["k"].to_pylist(), rows["v"].to_pylist(), times, strict=True):
+        last = time - time % slide
+        for start in range(last - width + slide, last + slide, slide):
+            groups[key, start].append(value)
+    expected = set()
+    for (key, start), values in groups.items():
+        known = [v for v in values if v is not None]
+        total = sum(known) if known else None
+        expected.add((key, start, len(known), total, max(known, default=None)))
+    return expected
+
+
+def _published(sink: PublishedSink) -> list[tuple[Any, ...]]:
+    from datetime import datetime
+
+    found = []
+    for row in sink.rows():
+        start = datetime.fromisoformat(row["window"]["start"])
+        found.append((row["k"], round(start.timestamp() * SECOND), row["c"], row["s"], row["m"]))
+    return found
+
+
+CASES = [
+    pytest.param(Tumble(width_us=5 * SECOND), 5 * SECOND, 5 * SECOND, False, id="tumble"),
+    pytest.param(
+        Hop(slide_us=2 * SECOND, width_us=6 * SECOND), 2 * SECOND, 6 * SECOND, False, id="hop"
+    ),
+    pytest.param(Tumble(width_us=5 * SECOND), 5 * SECOND, 5 * SECOND, True, id="tumble-by-rows"),
+]
+
+
+@pytest.mark.parametrize(("window", "slide", "width", "rows_mode"), CASES)
+@pytest.mark.parametrize("way", ["straight", "stopped", "killed", "rescaled"])
+def test_windows_are_exact_whatever_interrupts_them(
+    spark: SparkSession,
+    tmp_path: Path,
+    window: Tumble | Hop,
+    slide: int,
+    width: int,
+    rows_mode: bool,
+    way: str,
+) -> None:
+    rows = _rows(600)
+    sink = PublishedSink(tmp_path / "out")
+    harness = PipelineHarness(
+        spark,
+        _graph(window, rows_mode=rows_mode),
+        tmp_path,
+        sources={SOURCE: RowsSource(rows)},
+        sinks={SINK: sink},
+    )
+    if way == "stopped":
+        first = harness.run(rows_per_batch=100, stop_at_batch=3)
+        assert not first.finished
+        assert not first.killed
+    elif way == "killed":
+        first = harness.run(rows_per_batch=100, barrier_every=2, kill_at_batch=4)
+        assert first.killed
+    elif way == "rescaled":
+        assert harness.run(rows_per_batch=100, barrier_every=1, kill_at_batch=3).killed
+        assert harness.run(
+            parallelism=3, rows_per_batch=100, barrier_every=1, kill_at_batch=3
+        ).killed
+    last = harness.run(parallelism=1 if way == "rescaled" else 2, rows_per_batch=150)
+    assert last.finished
+    assert not last.failures
+    published = _published(sink)
+    assert len(published) == len(set(published))
+    assert set(published) == _expected(rows, slide, width)
+    assert last.progress.rows_late == 0
