@@ -10,16 +10,21 @@ from headgate.connectors import registry
 
 
 def write_package(
-    folder: Path, name: str, *, modules: dict[str, str], entry_points: dict[str, str]
+    folder: Path,
+    name: str,
+    *,
+    modules: dict[str, str],
+    entry_points: dict[str, str],
+    version: str = "1.2",
 ) -> None:
     """Write what `pip install --target` would: modules, and a dist-info with entry points."""
     for module, code in modules.items():
         path = folder / f"{module.replace('.', '/')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)
-    info = folder / f"{name.replace('-', '_')}-1.2.dist-info"
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     lines = "".join(f"{key} = {value}\n" for key, value in entry_points.items())
     (info / "entry_points.txt").write_text(f"[headgate.connectors]\n{lines}")
 
