@@ -11,8 +11,7 @@ the real one does. `whole_system.py` measures with the real one.
 
 from __future__ import annotations
 
-import contextlib
-import queue
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ from headgate.core.ids import NO_EPOCH, Epoch, JobId, OperatorId
 from headgate.core.messages import (
     Barrier,
     Commit,
-    ControllerMessage,
     EpochCutDone,
     SinkPublished,
     SourcesFinished,
@@ -39,7 +37,7 @@ from headgate.core.messages import (
 from headgate.core.model import JsonValue
 from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.microbatch import BatchResult, Engine
-from headgate.engine.worker.link import Inbox, LinkLost
+from headgate.engine.worker.link import Inbox
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
 from headgate.state.protocol.writes import Recorded, write_checkpoint, write_committed
 from headgate.storage.counting import CountingStore
@@ -52,16 +50,21 @@ WAIT_SECONDS = 600.0
 
 
 class FixedCuts:
-    """A source that takes the same number of rows every time, whatever the loop's pace says."""
+    """A source that takes the same number of rows every time, whatever the loop's pace says.
+
+    Every cut waits for `before_cut` first.
+    """
 
     def __init__(self, source: Source, rows: int) -> None:
         self._source = source
         self._rows = rows
+        self.before_cut: Callable[[], None] = lambda: None
 
     def initial_position(self) -> JsonValue:
         return self._source.initial_position()
 
     def plan_cut(self, position: JsonValue, rows_max: int, now_ms: int) -> SourceCut:
+        self.before_cut()
         return self._source.plan_cut(position, self._rows, now_ms)
 
     def known(self, start: JsonValue, end: JsonValue, column: str) -> KnownRows | None:
@@ -125,27 +128,11 @@ class _Flight:
     empty: bool = False
 
 
-class _Inbox(Inbox):
-    """Lets the loop wait while a checkpoint is being recorded and published."""
-
-    def __init__(self, link: Lockstep) -> None:
-        super().__init__()
-        self._lockstep = link
-
-    def get(self, block: bool = True, timeout: float | None = None) -> ControllerMessage | LinkLost:
-        deadline = time.perf_counter() + WAIT_SECONDS
-        while self._lockstep.must_wait() and time.perf_counter() < deadline:
-            # A message ends the wait at once; the look at the clock is for its ending without one.
-            with contextlib.suppress(queue.Empty):
-                return super().get(timeout=0.005)
-        return super().get(block=block, timeout=timeout)
-
-
 class Lockstep:
     """The other end of the loop's link."""
 
     def __init__(self, start: Start, store: CountingStore, checkpoint_seconds: float) -> None:
-        self.inbox: Inbox = _Inbox(self)
+        self.inbox = Inbox()
         self.checkpoints: list[Checkpoint] = []
         self.failures: list[TaskFailed] = []
         self._start = start
@@ -155,11 +142,17 @@ class Lockstep:
         self._flight: _Flight | None = None
         self._last_started = time.perf_counter()
         self._finished = self._final = False
+        self._changed = threading.Condition()
         if not checkpoint_seconds:
             self._barrier()
 
-    def must_wait(self) -> bool:
-        """Whether the loop must not go on: its last cut is not yet committed."""
+    def wait_for_commit(self) -> None:
+        """Keep the loop from planning its next cut until its last one is committed."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._must_wait(), WAIT_SECONDS):
+                raise InternalError("the checkpoint was not published in time")
+
+    def _must_wait(self) -> bool:
         flight = self._flight
         return not self._interval and flight is not None and flight.cut_done > 0
 
@@ -183,6 +176,9 @@ class Lockstep:
                 self._barrier()
         elif isinstance(message, TaskFailed):
             self.failures.append(message)
+            with self._changed:
+                self._flight = None
+                self._changed.notify_all()
             self.inbox.receive(Stop(generation=self._start.generation))
 
     def _barrier(self) -> None:
@@ -250,7 +246,9 @@ class Lockstep:
             return
         write_committed(self._store, JOB, self._previous)
         self.checkpoints.append(self._measured(flight))
-        self._flight = None
+        with self._changed:
+            self._flight = None
+            self._changed.notify_all()
         if self._final:
             self.inbox.receive(Stop(generation=self._start.generation))
         elif self._finished or not (self._interval or flight.empty):

@@ -236,8 +236,8 @@ class Checks:
         oldest_writer = watch.canonical[watch.newest].generation if watch.newest else 0
         for worker in self._world.workers:
             if worker.alive and worker.job == job and worker.generation >= oldest_writer:
-                loop = worker.loop
-                if loop is not None and path in loop.references():
+                edge = worker.edge
+                if edge is not None and path in edge.references():
                     raise Violation("deleted_reachable", f"{path} is used by {worker.name}")
 
     def _savepoint_files(self, watch: JobWatch, name: str, epoch: int) -> set[str]:

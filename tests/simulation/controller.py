@@ -20,6 +20,7 @@ from tests.simulation.database import Database, Lease
 from tests.simulation.fibers import Killed
 from tests.simulation.fleet import Fleet
 from tests.simulation.scheduler import Process
+from tests.simulation.workload import SOURCE_IDLE_MS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -275,4 +276,6 @@ def perform_quietly(action: Callable[[], None]) -> None:
 
 
 def _run_settings(generation: Generation) -> RunSettings:
-    return RunSettings(state_url="memory://simulation", scratch_dir="")
+    return RunSettings(
+        state_url="memory://simulation", scratch_dir="", source_idle_ms=SOURCE_IDLE_MS
+    )

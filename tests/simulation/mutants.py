@@ -27,7 +27,7 @@ from headgate.core.checkpoint import BatchCut, SubtaskAck
 from headgate.core.ids import Epoch
 from headgate.core.messages import Commit
 from headgate.core.ports import ObjectStore
-from headgate.engine.worker.epoch import EpochLedger, Segment
+from headgate.engine.worker.rules.epoch import EpochLedger, Segment
 from headgate.state.cleanup import retention
 from headgate.state.protocol import layout, writes
 from headgate.state.protocol.checkpoint_facts import encode_checkpoint
@@ -456,16 +456,12 @@ def window_too_small() -> list[Patch]:
 
 @mutant("what an aborted attempt had cut is not part of the next one")
 def aborted_segment_dropped() -> list[Patch]:
-    def close(self: EpochLedger, epoch: Any) -> Segment:
-        self.cut, self.cut_epoch, self.current = self.current, epoch, Segment()
-        return self.cut
+    def closed(self: EpochLedger, epoch: Any) -> EpochLedger:
+        return replace(self, cut=self.current, cut_epoch=epoch, current=Segment())
 
-    return [(EpochLedger, "close", close)]
+    return [(EpochLedger, "closed", closed)]
 
 
 @mutant("what is recorded stays in the ledger and is staged again")
 def recorded_segment_kept() -> list[Patch]:
-    def record(self: EpochLedger, epoch: Any) -> None:
-        self.recorded = epoch
-
-    return [(EpochLedger, "record", record)]
+    return [(EpochLedger, "with_record", lambda self, epoch: replace(self, recorded=epoch))]

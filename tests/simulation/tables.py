@@ -37,10 +37,6 @@ class Tables:
                 self._runs[load.operator, int(load.subtask)] = table.runs
 
     @property
-    def any_loaded(self) -> bool:
-        return bool(self._start.plan.subtasks)
-
-    @property
     def has_changes(self) -> bool:
         return bool(self._changes)
 
@@ -114,8 +110,9 @@ class Tables:
             last_epoch=epoch,
         )
 
-    def state(self, operator: OperatorId, subtask: int) -> tuple[TableState, ...]:
-        runs = self._runs.get((operator, subtask))
-        if runs is None:
-            return ()
-        return (TableState(name=TABLE, kind="keyed", schema="", runs=runs),)
+    def state(self) -> dict[Place, tuple[TableState, ...]]:
+        """Return the durable tables of every subtask that has one."""
+        return {
+            place: (TableState(name=TABLE, kind="keyed", schema="", runs=runs),)
+            for place, runs in self._runs.items()
+        }

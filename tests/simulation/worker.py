@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import HeadgateError, InternalError, error_info
@@ -15,20 +16,19 @@ from headgate.core.messages import (
     TaskFailed,
     WorkerMessage,
 )
+from headgate.engine.worker.rules.facts import LinkLost
 from tests.simulation.fibers import Fiber, Killed
 from tests.simulation.scheduler import Process
 
 if TYPE_CHECKING:
     from tests.simulation.controller import Controller
-    from tests.simulation.loop import Loop
+    from tests.simulation.edge import Edge
     from tests.simulation.network import Connection
     from tests.simulation.world import World
 
 START_TIMEOUT_MS = 5_000
 
-
-class LinkLost:
-    """The connection to the controller is gone."""
+Arrival = ControllerMessage | LinkLost
 
 
 class Worker(Process):
@@ -48,10 +48,11 @@ class Worker(Process):
         self.world = world
         self.job = job
         self.generation = generation
-        self.loop: Loop | None = None
+        self.edge: Edge | None = None
         self._controller = controller
         self._token = token
-        self._inbox: list[ControllerMessage | LinkLost] = []
+        self._inbox: list[Arrival] = []
+        self._hear: Callable[[Arrival], None] | None = None
         self._listening: Fiber | None = None
         self._listens = 0
 
@@ -75,7 +76,7 @@ class Worker(Process):
         raise Killed
 
     def _run(self) -> int:
-        from tests.simulation.loop import Loop
+        from tests.simulation.edge import Edge
 
         self.send(
             Register(
@@ -92,9 +93,8 @@ class Worker(Process):
             raise InternalError(f"expected to be told what to run, got {type(start).__name__}")
         self._beat()
         self.sleep(self.world.luck.randint(0, 200))
-        self.loop = Loop(self, start)
-        self.loop.run()
-        return 0
+        self.edge = Edge(self, start)
+        return self.edge.run()
 
     def die(self, *, exit_code: int) -> None:
         """End the process; called by others, or by its own code just before it raises `Killed`."""
@@ -118,15 +118,25 @@ class Worker(Process):
     def send(self, message: WorkerMessage) -> None:
         self.connection.to_controller(message)
 
-    def hear(self, message: ControllerMessage | LinkLost) -> None:
+    def hear(self, message: Arrival) -> None:
         """A message arrived."""
+        if self._hear is not None:
+            self._hear(message)
+            return
         self._inbox.append(message)
         self._wake()
 
-    def lose_connection(self) -> None:
-        self.hear(LinkLost())
+    def listen(self, hear: Callable[[Arrival], None]) -> None:
+        """Hand on what waits, and everything else as it arrives."""
+        self._hear = hear
+        for message in self._inbox:
+            hear(message)
+        self._inbox = []
 
-    def receive(self, timeout_ms: int) -> ControllerMessage | LinkLost | None:
+    def lose_connection(self) -> None:
+        self.hear(LinkLost("the connection is gone"))
+
+    def receive(self, timeout_ms: int) -> Arrival | None:
         """Return the next message; None where none came in time. Blocks the fiber."""
         if not self._inbox and timeout_ms > 0:
             fiber = self.wait()
@@ -154,7 +164,7 @@ class Worker(Process):
         interval_ms = self.world.workloads[self.job].spec.limits.heartbeat_interval_ms
 
         def beat() -> None:
-            progress = Progress(batches=self.loop.batches) if self.loop is not None else Progress()
+            progress = self.edge.state.progress if self.edge is not None else Progress()
             self.send(Heartbeat(generation=self.generation, progress=progress))
             self.after(interval_ms, beat)
 

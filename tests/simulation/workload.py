@@ -20,6 +20,7 @@ from headgate.core.ids import JobId, OperatorId
 from headgate.operators import SinkSpec, SourceSpec, UpdatingAggregateSpec
 
 KEYS = 7
+SOURCE_IDLE_MS = 3_000
 # Row of a sink: source number, index, key, watermark of its micro-batch, sums by operator.
 Row = tuple[int, int, int, int, tuple[int, ...]]
 

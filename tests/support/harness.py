@@ -158,6 +158,8 @@ class PipelineHarness:
         except Killed:
             killed = True
         shutil.rmtree(scratch)
+        if engine.error is not None:
+            raise engine.error
         return Outcome(
             finished=link.finished,
             killed=killed,
@@ -195,13 +197,19 @@ class _Engine(Engine):
         stop_at: int | None,
     ) -> None:
         self.batches = 0
+        # Why a micro-batch failed: the loop tells its controller, a test wants to see it.
+        self.error: Exception | None = None
         self._link = link
         self._barrier_every = barrier_every
         self._kill_at = kill_at
         self._stop_at = stop_at
 
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
-        result = super().run(request, state)
+        try:
+            result = super().run(request, state)
+        except Exception as error:
+            self.error = error
+            raise
         self.batches += 1
         if self.batches == self._kill_at:
             raise Killed

@@ -10,11 +10,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from headgate.connectors.registry import connector
-from headgate.core.errors import ExternalError, InternalError, error_info
+from headgate.core.errors import ErrorInfo, ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import WorkerId
 from headgate.core.messages import Assignment, Heartbeat, Progress, Register, Start, TaskFailed
@@ -49,10 +50,10 @@ def work(assignment: Assignment, controller: str, session: Callable[[], SparkSes
         )
     )
     try:
-        start = link.inbox.get(timeout=START_TIMEOUT_SECONDS)
+        start = link.inbox.first(START_TIMEOUT_SECONDS)
         if not isinstance(start, Start):
             raise InternalError(f"expected to be told what to run, got {start}")
-        run(start, link, session)
+        failure = run(start, link, session)
     except Exception as error:
         # The process's boundary: whatever it was, the controller is told.
         log.exception("generation %s failed", generation)
@@ -60,11 +61,13 @@ def work(assignment: Assignment, controller: str, session: Callable[[], SparkSes
         return 1
     finally:
         link.close()
-    return 0
+    return 0 if failure is None else 1
 
 
-def run(start: Start, link: ControllerLink, session: Callable[[], SparkSession]) -> None:
-    """Wait for Spark, restore, and run until the end."""
+def run(
+    start: Start, link: ControllerLink, session: Callable[[], SparkSession]
+) -> ErrorInfo | None:
+    """Wait for Spark, restore, and run until the end; return why it failed, if it did."""
     settings = start.settings
     heart = _Heart(start, link)
     heart.start()
@@ -89,21 +92,14 @@ def run(start: Start, link: ControllerLink, session: Callable[[], SparkSession])
                 if isinstance(o.spec, SinkSpec)
             },
         )
-        for operator, sink in engine.sinks.items():
-            # A sink that a changed query has added resumes nothing, whatever the job does.
-            resuming = start.plan.checkpoint is not None and operator in start.plan.globals
-            sink.check_target(start.job, resuming=resuming)
         cache_dir = settings.cache_dir or os.path.join(scratch, "cache")
-        loop = WorkerLoop(start, engine, link, now_ms, cache_dir)
+        explain = partial(_explained, spark)
+        loop = WorkerLoop(start, engine, link, now_ms, cache_dir, explain)
         heart.watch(loop)
-        loop.run()
+        return loop.run()
     except Exception as error:
         if jvm_is_gone(spark):
-            raise ExternalError(
-                "the JVM of the Spark driver has ended: the worker's log may say why; if it ran "
-                "out of memory, set spark.driver.memory",
-                code="jvm_lost",
-            ) from error
+            raise _jvm_lost() from error
         raise
     finally:
         heart.stop()
@@ -111,6 +107,20 @@ def run(start: Start, link: ControllerLink, session: Callable[[], SparkSession])
             spark.stop()
         # Scratch is of no use to another generation.
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _explained(spark: SparkSession, error: Exception) -> ErrorInfo:
+    """Say what an error of this generation means. Whatever fails without its JVM fails for that."""
+    log.error("the generation has failed", exc_info=error)
+    return error_info(_jvm_lost() if jvm_is_gone(spark) else error)
+
+
+def _jvm_lost() -> ExternalError:
+    return ExternalError(
+        "the JVM of the Spark driver has ended: the worker's log may say why; if it ran "
+        "out of memory, set spark.driver.memory",
+        code="jvm_lost",
+    )
 
 
 class _Heart:

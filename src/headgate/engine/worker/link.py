@@ -6,35 +6,45 @@ import queue
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
-from headgate.core.messages import Commit, ControllerMessage, WorkerMessage
+from headgate.core.messages import ControllerMessage, WorkerMessage
 from headgate.core.model import from_json, to_json
+from headgate.engine.worker.rules.facts import LinkLost
+
+Arrival = ControllerMessage | LinkLost
 
 
-@dataclass(frozen=True)
-class LinkLost:
-    """The controller is gone: nobody will record what this worker does, so it must end."""
-
-    reason: str
-
-
-class Inbox(queue.Queue[ControllerMessage | LinkLost]):
-    """What has arrived and waits for the end of the running micro-batch; a commit does not.
-
-    A commit is handed to `on_commit` at once, by the thread that received it, and then waits like
-    the others.
-    """
+class Inbox:
+    """What has arrived. It waits until somebody listens; from then on it is handed on at once, by
+    the thread that received it."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.on_commit: Callable[[Commit], None] | None = None
+        self._lock = threading.Lock()
+        self._waiting: queue.Queue[Arrival] = queue.Queue()
+        self._hear: Callable[[Arrival], None] | None = None
 
-    def receive(self, message: ControllerMessage | LinkLost) -> None:
-        if isinstance(message, Commit) and self.on_commit is not None:
-            self.on_commit(message)
-        self.put(message)
+    def receive(self, message: Arrival) -> None:
+        with self._lock:
+            hear = self._hear
+            if hear is None:
+                self._waiting.put(message)
+        if hear is not None:
+            hear(message)
+
+    def first(self, timeout_seconds: float) -> Arrival:
+        """Return what arrives first, before anybody listens. Raises `queue.Empty`."""
+        return self._waiting.get(timeout=timeout_seconds)
+
+    def listen(self, hear: Callable[[Arrival], None]) -> None:
+        """Hand on what waits, in its order, and then everything else as it arrives."""
+        while True:
+            with self._lock:
+                if self._waiting.empty():
+                    self._hear = hear
+                    return
+                message = self._waiting.get_nowait()
+            hear(message)
 
 
 class Link(Protocol):
@@ -46,7 +56,7 @@ class Link(Protocol):
 
 
 class ControllerLink:
-    """Sends messages from any thread; received ones wait in `inbox`."""
+    """Sends messages from any thread; received ones go to `inbox`."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -58,7 +68,7 @@ class ControllerLink:
         self._reader.start()
 
     def send(self, message: WorkerMessage) -> None:
-        """Send, or put `LinkLost` into the inbox where the connection is gone."""
+        """Send, or put `LinkLost` into the inbox if the connection is gone."""
         line = to_json(message) + b"\n"
         try:
             with self._send_lock:

@@ -6,26 +6,23 @@ barrier waits for the one that is running, so none should take much longer than 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FIRST_ROWS = 100_000
 WANTED_MS = 2_000.0
 GROWTH_MAX = 4.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class BatchPace:
     rows_max: int
-    limit: int = 0
+    limit: int
 
-    def __post_init__(self) -> None:
-        self.limit = self.limit or self._least
+    @classmethod
+    def first(cls, rows_max: int) -> BatchPace:
+        return cls(rows_max, min(FIRST_ROWS, rows_max))
 
-    @property
-    def _least(self) -> int:
-        return min(FIRST_ROWS, self.rows_max)
-
-    def note(self, elapsed_ms: float, *, behind: bool) -> None:
+    def after(self, elapsed_ms: float, *, behind: bool) -> BatchPace:
         """Learn from a finished micro-batch; `behind` = more rows than it could take are waiting.
 
         Twice as long as wanted is too long, whatever the reason: the first ones are slow, because
@@ -33,6 +30,8 @@ class BatchPace:
         """
         fits = WANTED_MS / max(1.0, elapsed_ms)
         if behind and fits > 1:
-            self.limit = min(int(self.limit * min(fits, GROWTH_MAX)), self.rows_max)
-        elif fits < 0.5:
-            self.limit = max(self.limit // 2, self._least)
+            grown = int(self.limit * min(fits, GROWTH_MAX))
+            return replace(self, limit=min(grown, self.rows_max))
+        if fits < 0.5:
+            return replace(self, limit=max(self.limit // 2, min(FIRST_ROWS, self.rows_max)))
+        return self

@@ -1,0 +1,74 @@
+"""What a generation has done so far, for heartbeats and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from headgate.core.ids import OperatorId
+from headgate.core.messages import OperatorProgress, Progress
+from headgate.engine.worker.rules.facts import BatchDone, SubtaskWork
+
+
+def after_batch(
+    past: Progress,
+    done: BatchDone,
+    *,
+    sinks: Set[OperatorId],
+    watermark: int | None,
+    lag_rows: int | None,
+) -> Progress:
+    """Return the progress with one more micro-batch in it."""
+    works = done.subtasks.values()
+    rows = sum(seen.rows for seen in done.observed.values())
+    samples = (seen.bad_sample for seen in done.observed.values())
+    out = (work.rows_in for (operator, _), work in done.subtasks.items() if operator in sinks)
+    return Progress(
+        batches=past.batches + 1,
+        rows_in=past.rows_in + rows,
+        rows_out=past.rows_out + sum(out),
+        rows_late=past.rows_late + sum(work.rows_late for work in works),
+        rows_bad=past.rows_bad + sum(seen.bad for seen in done.observed.values()),
+        bad_sample=next(filter(None, samples), past.bad_sample),
+        watermark=watermark,
+        lag_rows=lag_rows,
+        last_batch_ms=done.elapsed_ms,
+        last_batch_rows=rows,
+        timings=dict(done.timings) | _slowest(done),
+        operators=_by_operator(past.operators, done),
+    )
+
+
+def _by_operator(
+    past: Mapping[OperatorId, OperatorProgress], done: BatchDone
+) -> dict[OperatorId, OperatorProgress]:
+    counted = dict(past)
+
+    def add(operator: OperatorId, rows_in: int, rows_out: int, rows_late: int) -> None:
+        before = counted.get(operator, OperatorProgress())
+        counted[operator] = OperatorProgress(
+            rows_in=before.rows_in + rows_in,
+            rows_out=before.rows_out + rows_out,
+            rows_late=before.rows_late + rows_late,
+        )
+
+    for source, seen in done.observed.items():
+        add(source, seen.rows, seen.rows - seen.bad, 0)
+    for (operator, _), work in done.subtasks.items():
+        add(operator, work.rows_in, work.rows_out, work.rows_late)
+    return counted
+
+
+def _slowest(done: BatchDone) -> dict[str, float]:
+    """Return how long the slowest subtask worked on its state, and on writing to the store."""
+
+    def longest(*names: str) -> float:
+        return max((_sum(work, names) for work in done.subtasks.values()), default=0.0)
+
+    return {
+        "state_ms": longest("compute_ms", "snapshot_ms"),
+        "upload_ms": longest("upload_ms"),
+    }
+
+
+def _sum(work: SubtaskWork, names: tuple[str, ...]) -> float:
+    return sum(work.timings.get(name, 0.0) for name in names)
