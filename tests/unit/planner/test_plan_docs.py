@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headgate.planner import plan
+from headgate.planner.explain import explain
 from tests.support.docs import Example, Page
 
 PATH = Path(__file__).parents[3] / "docs" / "sql.md"
@@ -26,3 +27,12 @@ def test_every_part_of_the_page_has_examples() -> None:
     parts = re.split(r"^## ", PATH.read_text(), flags=re.MULTILINE)[1:]
     without = [p.split("\n")[0] for p in parts if "```sql" not in p]
     assert without == ["What is refused, and why", "Changing a pipeline"]
+
+
+def test_the_life_of_a_pipeline_shows_the_plan_of_the_readme() -> None:
+    readme = (PATH.parents[1] / "README.md").read_text()
+    sql = readme.split("```sql\n")[1].split("```")[0]
+    page = (PATH.parent / "life-of-a-pipeline.md").read_text()
+    query = page.split("```sql\n")[1].split("```")[0]
+    assert sql.endswith(query)
+    assert f"```\n{explain(plan(sql))}\n```" in page

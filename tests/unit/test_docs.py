@@ -1,0 +1,78 @@
+"""The documentation: its links lead somewhere, its lines fit, its words are the code's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [
+        *(ROOT / "docs").glob("*.md"),
+        *ROOT.glob("*.md"),
+    ]
+)
+
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[(?P<text>[^\]\[]+)\]\((?P<target>[^)\s]+)\)")
+_NAME = re.compile(r"`(\w+)`")
+
+
+def prose(page: Path) -> str:
+    """Return the page without its fences, which are examples."""
+    return _FENCE.sub("", page.read_text())
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Return (text, target) of the links into the repository."""
+    found = [(m["text"], m["target"]) for m in _LINK.finditer(prose(page))]
+    return [(text, target) for text, target in found if not target.startswith(("http", "mailto"))]
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
+
+
+@cache
+def defined(module: Path) -> frozenset[str]:
+    """Return the names that a module defines at its top level."""
+    found = set()
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_what_is_there(page: Path) -> None:
+    wrong = []
+    for text, target in links(page):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in headings(file)):
+            wrong.append(f"[{text}]({target})")
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_that_names_code_leads_to_the_module_that_defines_it(page: Path) -> None:
+    wrong = []
+    for text, target in links(page):
+        name = _NAME.fullmatch(text)
+        if (
+            name
+            and target.endswith(".py")
+            and name[1] not in defined((page.parent / target).resolve())
+        ):
+            wrong.append(f"{name[1]} is not defined in {target}")
+    assert not wrong
