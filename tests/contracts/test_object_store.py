@@ -55,6 +55,16 @@ def test_what_was_put_is_read_back_at_once(store: ObjectStore) -> None:
         assert info.modified_ms > 1_600_000_000_000
 
 
+def test_ranges_are_read_up_to_the_end(store: ObjectStore) -> None:
+    store.put("a", b"0123456789")
+    assert store.get_range("a", 2, 5) == b"234"
+    assert store.get_range("a", 7) == b"789"
+    assert store.get_range("a", 8, 10) == b"89"
+    assert store.get_range("a", 8, 99) == b"89"
+    with pytest.raises(ObjectNotFound):
+        store.get_range("nothing", 0, 1)
+
+
 def test_a_missing_object_is_a_named_error(store: ObjectStore) -> None:
     with pytest.raises(ObjectNotFound):
         store.get("folder/nothing")
@@ -133,6 +143,23 @@ def test_a_listing_is_recursive_ordered_and_ends_at_the_folder(store: ObjectStor
     assert [info.bytes for info in store.list("a")] == [3, 4, 3, 7]
 
 
+def test_a_listing_goes_on_after_a_name(store: ObjectStore) -> None:
+    for name in ["a/1", "a/10", "a/2", "a/b/c", "ab"]:
+        store.put(name, b"x")
+    assert [info.path for info in store.list("a", after="a/10")] == ["a/2", "a/b/c"]
+    assert [info.path for info in store.list("", after="a/b/c")] == ["ab"]
+    job = job_folder(store, JobId("a"))
+    assert [info.path for info in job.list("", after="2")] == ["b/c"]
+
+
+def test_names_are_what_they_look_like(store: ObjectStore) -> None:
+    names = ["a b", "a%20b", "a+b", "k=v", "name#1", "ä", "{x}*?"]
+    for name in names:
+        store.put(f"odd/{name}", name.encode())
+    assert paths(store, "odd") == [f"odd/{name}" for name in sorted(names)]
+    assert [store.get(f"odd/{name}").decode() for name in names] == names
+
+
 def test_a_listing_sees_more_than_one_page(store: ObjectStore) -> None:
     def put(number: int) -> None:
         store.put(f"many/{number:05}", b"x")
@@ -150,6 +177,16 @@ def test_deleting_twice_succeeds_and_leaves_the_neighbours(store: ObjectStore) -
     assert paths(store, "") == ["a/2"]
     with pytest.raises(ObjectNotFound):
         store.get("a/1")
+
+
+def test_many_are_deleted_at_once_and_what_is_absent_does_no_harm(store: ObjectStore) -> None:
+    for number in range(5):
+        store.put(f"many/{number}", b"x")
+    store.delete_many(["many/1", "many/nothing", "many/3", "many/4"])
+    assert paths(store, "") == ["many/0", "many/2"]
+    store.delete_many([])
+    store.delete_many(["many/0", "many/1"])
+    assert paths(store, "") == ["many/2"]
 
 
 def test_a_folder_can_be_emptied_and_used_again_by_many(store: ObjectStore) -> None:

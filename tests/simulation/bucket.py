@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, Protocol, TypeVar
@@ -94,7 +94,7 @@ class Bucket:
             self.watcher.after_write(job, path, data, since_ms)
 
     def _place(self, job: JobId, path: str, data: bytes) -> None:
-        info = ObjectInfo(path=path, bytes=len(data), modified_ms=self._scheduler.now_ms)
+        info = ObjectInfo(path=path, bytes=len(data), modified_us=self._scheduler.now_ms * 1_000)
         self.folder(job)[path] = Blob(data, info)
 
     # ---- damage ------------------------------------------------------------------------------
@@ -139,8 +139,12 @@ class View:
     def head(self, path: str) -> ObjectInfo:
         return self._read("head", path, lambda: self._bucket.head(self._job, path))
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return iter(self._read("list", prefix, lambda: self._bucket.list(self._job, prefix)))
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        return self.get(path)[start:end]
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        found = self._read("list", prefix, lambda: self._bucket.list(self._job, prefix))
+        return iter([info for info in found if info.path > after])
 
     def put(self, path: str, data: bytes) -> None:
         since_ms = self._opened_ms
@@ -153,6 +157,11 @@ class View:
     def delete(self, path: str) -> None:
         since_ms = self._opened_ms
         self._write("delete", path, lambda: self._bucket.delete(self._job, path, since_ms))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        # Each by itself: a request that fails may have deleted some of them.
+        for path in paths:
+            self.delete(path)
 
     def _read(self, request: Request, path: str, effect: Callable[[], T]) -> T:
         self._pass_time()

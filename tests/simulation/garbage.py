@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
 from headgate.core.ids import Generation, JobId
@@ -37,11 +37,18 @@ class Plain:
     def head(self, path: str) -> ObjectInfo:
         return self._bucket.head(self._job, path)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return iter(self._bucket.list(self._job, prefix))
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        return self.get(path)[start:end]
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        return iter([i for i in self._bucket.list(self._job, prefix) if i.path > after])
 
     def delete(self, path: str) -> None:
         self._bucket.delete(self._job, path, self._now_ms)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
 
 def check_garbage(world: World, job: JobId) -> None:

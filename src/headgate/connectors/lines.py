@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.connectors.target import Folder
 from headgate.core.errors import UserError
 from headgate.core.model import model
+from headgate.storage.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -132,6 +132,12 @@ class CheckpointInvalid(InternalError):
     code = "checkpoint_invalid"
 
 
+# The codes of what is damaged. A newer version's state is not: it is whole, and not for us.
+DAMAGE_CODES = frozenset(
+    {"checkpoint_invalid", "missing", "truncated", "corrupt", "foreign", "inconsistent"}
+)
+
+
 class Fenced(InternalError):
     retry = RetryHint.NO_RETRY
     code = "fenced"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from headgate.core.ids import Generation, JobId
@@ -24,7 +24,11 @@ class Rng(Protocol):
 class ObjectInfo:
     path: str
     bytes: int
-    modified_ms: int
+    modified_us: int
+
+    @property
+    def modified_ms(self) -> int:
+        return self.modified_us // 1_000
 
 
 class ObjectStore(Protocol):
@@ -35,11 +39,14 @@ class ObjectStore(Protocol):
 
     def get(self, path: str) -> bytes: ...
 
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        """Return the bytes [start, end), or what there is of them; without `end`, the rest."""
+
     def put(self, path: str, data: bytes) -> None:
-        """Write or replace."""
+        """Write or replace at once: an object is never seen in part."""
 
     def create(self, path: str, data: bytes) -> None:
-        """Write only if absent; raise `ObjectExists` where another object is there.
+        """Write only if absent; raise `ObjectExists` if another object is there.
 
         A create that took effect although the store reported failure counts as success when the
         object found holds exactly `data`: callers put something unique into what they create.
@@ -47,11 +54,20 @@ class ObjectStore(Protocol):
 
     def head(self, path: str) -> ObjectInfo: ...
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """List recursively everything below `prefix` (a folder), in path order."""
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        """List recursively everything below `prefix` (a folder), in path order.
+
+        Page by page, as the iterator is consumed; only paths greater than `after`.
+        """
 
     def delete(self, path: str) -> None:
         """Delete; deleting what is absent succeeds."""
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete all of them, in any order, in as few requests as the store can.
+
+        If it fails, some may be gone: repeat it.
+        """
 
 
 class WorkerFleet(Protocol):

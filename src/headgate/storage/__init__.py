@@ -1,4 +1,4 @@
-"""Adapters of the port `core.ports.ObjectStore` over obstore: local files, S3, memory.
+"""Adapters of the port `core.ports.ObjectStore`: local files, S3, memory.
 
 `opening.py` chooses one by URL. A store is pickled as its URL, so it can travel into tasks.
 """

@@ -1,8 +1,8 @@
-"""What all obstore stores have in common: the calls, and the translation of their errors."""
+"""The port over obstore: the calls, and the translation of its errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import obstore
@@ -11,30 +11,28 @@ from obstore.store import ObjectStore as Backend
 
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.ports import ObjectInfo
+from headgate.storage.translation import BAD_PATH, check_path, settle_existing, translated
 
-# Errors that another try cannot cure; `RetryingStore` lets them through.
-DENIED = "storage_denied"
-BAD_PATH = "storage_path"
+# One request of S3 brings so many names, or deletes so many objects.
+_PAGE = 1_000
 
 
 @contextmanager
-def translated(action: str, path: str) -> Iterator[None]:
-    """Turn obstore's errors into ours. Whatever is not known to be permanent is `storage`."""
-    try:
-        yield
-    except (FileNotFoundError, fault.NotFoundError) as error:
-        raise ObjectNotFound(f"cannot {action} {path}: there is no such object") from error
-    except (fault.AlreadyExistsError, fault.PreconditionError) as error:
-        raise ObjectExists(f"cannot {action} {path}: it exists") from error
-    except (PermissionError, fault.PermissionDeniedError, fault.UnauthenticatedError) as error:
-        raise StorageError(
-            f"cannot {action} {path}: access denied; check the credentials: {_brief(error)}",
-            code=DENIED,
-        ) from error
-    except fault.InvalidPathError as error:
-        raise StorageError(f"cannot {action} {path}: {_brief(error)}", code=BAD_PATH) from error
-    except (fault.BaseError, OSError) as error:
-        raise StorageError(f"cannot {action} {path}: {_brief(error)}") from error
+def answered(action: str, path: str) -> Iterator[None]:
+    """Turn obstore's errors into ours."""
+    with translated(action, path):
+        try:
+            yield
+        except fault.NotFoundError as error:
+            raise FileNotFoundError(_brief(error)) from error
+        except (fault.AlreadyExistsError, fault.PreconditionError) as error:
+            raise FileExistsError(_brief(error)) from error
+        except (fault.PermissionDeniedError, fault.UnauthenticatedError) as error:
+            raise PermissionError(_brief(error)) from error
+        except fault.InvalidPathError as error:
+            raise StorageError(f"cannot {action} {path}: {_brief(error)}", code=BAD_PATH) from error
+        except fault.BaseError as error:
+            raise OSError(_brief(error)) from error
 
 
 def _brief(error: Exception) -> str:
@@ -49,67 +47,62 @@ class ObstoreAdapter:
         self._backend = backend
 
     def get(self, path: str) -> bytes:
-        with translated("read", path):
+        with answered("read", path):
             return bytes(obstore.get(self._backend, path).bytes())
+
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        with answered("read", path):
+            if end is not None:
+                return bytes(obstore.get_range(self._backend, path, start=start, end=end))
+            rest = obstore.get(self._backend, path, options={"range": {"offset": start}})
+            return bytes(rest.bytes())
 
     def put(self, path: str, data: bytes) -> None:
         check_path(path)
-        with translated("write", path):
+        with answered("write", path):
             obstore.put(self._backend, path, data, use_multipart=False)
 
     def create(self, path: str, data: bytes) -> None:
         check_path(path)
         try:
-            with translated("create", path):
+            with answered("create", path):
                 obstore.put(self._backend, path, data, mode="create", use_multipart=False)
         except ObjectExists:
-            settle_existing(self, path, data)
+            settle_existing(self.get, path, data)
 
     def head(self, path: str) -> ObjectInfo:
-        with translated("look at", path):
+        with answered("look at", path):
             meta = obstore.head(self._backend, path)
         return _info(meta)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        found: list[ObjectInfo] = []
-        with translated("list", prefix):
-            for chunk in obstore.list(self._backend, prefix.rstrip("/") or None):
-                found.extend(_info(meta) for meta in chunk)
-        # Local folders come in the order of the file system.
-        found.sort(key=lambda info: info.path)
-        return iter(found)
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        folder = prefix.rstrip("/") or None
+        with answered("list", prefix):
+            for page in obstore.list(self._backend, folder, offset=after or None, chunk_size=_PAGE):
+                yield from map(_info, page)
 
     def delete(self, path: str) -> None:
         try:
-            with translated("delete", path):
+            with answered("delete", path):
                 obstore.delete(self._backend, path)
         except ObjectNotFound:
             return
 
-
-def check_path(path: str) -> None:
-    """Refuse what is not the plain path of an object, the same in every store."""
-    if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
-        raise StorageError(f"{path!r} is not the path of an object", code=BAD_PATH)
-
-
-def settle_existing(store: ObstoreAdapter, path: str, data: bytes) -> None:
-    """Decide a create that met an object: exactly our bytes are our own earlier success.
-
-    A create can take effect although its answer is lost; the next try then meets itself.
-    """
-    try:
-        found = store.get(path)
-    except ObjectNotFound as error:
-        # It existed a moment ago and was deleted since: another try can decide.
-        raise StorageError(f"cannot create {path}: it came and went") from error
-    if found != data:
-        raise ObjectExists(f"cannot create {path}: it exists with other content")
+    def delete_many(self, paths: Sequence[str]) -> None:
+        if not paths:
+            return
+        try:
+            with answered("delete", f"{paths[0]} and {len(paths) - 1} more"):
+                obstore.delete(self._backend, list(paths))
+        except ObjectNotFound:
+            # S3 does not mind what is absent; where a store does, the rest may still be there.
+            for path in paths:
+                self.delete(path)
 
 
 def _info(meta: obstore.ObjectMeta) -> ObjectInfo:
     return ObjectInfo(
         path=meta["path"],
         bytes=meta["size"],
-        modified_ms=int(meta["last_modified"].timestamp() * 1000),
+        modified_us=int(meta["last_modified"].timestamp() * 1_000_000),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headgate.core.ports import ObjectInfo, ObjectStore
@@ -44,6 +44,12 @@ class CountingStore:
         self._add(bytes_read=len(data))
         return data
 
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        self._add(gets=1)
+        data = self._inner.get_range(path, start, end)
+        self._add(bytes_read=len(data))
+        return data
+
     def put(self, path: str, data: bytes) -> None:
         self._add(puts=1)
         self._inner.put(path, data)
@@ -58,13 +64,17 @@ class CountingStore:
         self._add(heads=1)
         return self._inner.head(path)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
         self._add(lists=1)
-        return self._inner.list(prefix)
+        return self._inner.list(prefix, after=after)
 
     def delete(self, path: str) -> None:
         self._add(deletes=1)
         self._inner.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self._add(deletes=len(paths))
+        self._inner.delete_many(paths)
 
     def _add(self, **increments: int) -> None:
         with self._lock:

@@ -1,105 +1,128 @@
-"""Local files. Reads through obstore; writes are our own, because obstore does not fsync.
+"""Local files, in Python: obstore neither syncs what it writes nor shows every name it meets.
 
-A write is acknowledged when it survives a power cut: the bytes are synced under a temporary name,
-then get their name in one atomic step (`link` refuses an existing name, `rename` replaces it),
-then the folder is synced. In any other order a crash could leave a name without its bytes, and an
-epoch record that nobody can read is worse than none.
+The folder `.headgate` in the root holds writes in the making (see `durable.py`). They are out of
+everybody's sight there, and sweeping them needs no look at the whole store.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from obstore.store import LocalStore as LocalBackend
+from headgate.core.errors import ObjectExists
+from headgate.core.ports import ObjectInfo
+from headgate.storage.durable import make_folder, sweep_temporaries, write_durable
+from headgate.storage.translation import check_path, settle_existing, translated
 
-from headgate.core.errors import ObjectExists, StorageError
-from headgate.storage.adapter import (
-    ObstoreAdapter,
-    check_path,
-    settle_existing,
-    translated,
-)
-
-# A folder can be removed, as empty, while it is being made and until its first file is there.
-_FOLDER_TRIES = 10
+OWN_FOLDER = ".headgate"
 
 
-class LocalStore(ObstoreAdapter):
-    """The port over a folder."""
+class LocalStore:
+    """The port over a folder. It is made by the first write."""
 
     def __init__(self, root: Path) -> None:
-        with translated("open", str(root)):
-            super().__init__(LocalBackend(root, automatic_cleanup=True, mkdir=True))
         self._root = root
+        self._swept = False
+
+    def make_root(self) -> None:
+        with translated("open", str(self._root)):
+            try:
+                make_folder(self._root)
+            except FileExistsError as error:
+                raise NotADirectoryError(f"{self._root} is no folder") from error
+
+    def get(self, path: str) -> bytes:
+        with translated("read", path):
+            return self._file(path).read_bytes()
+
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        with translated("read", path), open(self._file(path), "rb") as file:
+            file.seek(start)
+            return file.read() if end is None else file.read(end - start)
 
     def put(self, path: str, data: bytes) -> None:
-        check_path(path)
         with translated("write", path):
-            self._write(path, data, replace=True)
+            write_durable(self._file(path), data, temporaries=self._temporaries())
 
     def create(self, path: str, data: bytes) -> None:
-        check_path(path)
         try:
             with translated("create", path):
-                self._write(path, data, replace=False)
+                write_durable(
+                    self._file(path), data, replace=False, temporaries=self._temporaries()
+                )
         except ObjectExists:
-            settle_existing(self, path, data)
+            settle_existing(self.get, path, data)
 
-    def _write(self, path: str, data: bytes, *, replace: bool) -> None:
-        target = self._root / path
-        temporary = self._write_temporary(target, data)
-        try:
-            if replace:
-                os.replace(temporary, target)
-            else:
-                os.link(temporary, target)
-        except FileExistsError as error:
-            raise ObjectExists(f"{path} exists") from error
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+    def head(self, path: str) -> ObjectInfo:
+        with translated("look at", path):
+            target = self._file(path)
+            if target.is_dir():
+                raise FileNotFoundError(path)
+            return _info(path, target.stat())
 
-    def _write_temporary(self, target: Path, data: bytes) -> Path:
-        # obstore takes names that end in '#' and digits for files in the making: they are not
-        # listed, and no object can have such a name.
-        temporary = target.with_name(f"{target.name}#{secrets.randbelow(10**18)}")
-        for left in reversed(range(_FOLDER_TRIES)):
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        with translated("list", prefix):
+            found = [info for info in self._walk(prefix) if info.path > after]
+        # Folders come in the order of the file system.
+        found.sort(key=lambda info: info.path)
+        return iter(found)
+
+    def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
+        folder = prefix.strip("/")
+        pending = [f"{folder}/" if folder else ""]
+        while pending:
+            folder = pending.pop()
             try:
-                self._make_folder(target.parent)
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                break
-            except (FileNotFoundError, FileExistsError) as error:
-                # `mkdir` says "exists" too when the folder it met is gone at its second look.
-                # In the end not "no such object": nobody asked for one, and a retry may succeed.
-                if left == 0:
-                    raise StorageError(f"cannot make the folder of {target}: {error}") from error
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        return temporary
+                entries = list(os.scandir(self._root / folder))
+            except (FileNotFoundError, NotADirectoryError):
+                # Removed since its parent was listed, or never there.
+                continue
+            for entry in entries:
+                path = f"{folder}{entry.name}"
+                if entry.is_dir():
+                    if path != OWN_FOLDER:
+                        pending.append(f"{path}/")
+                    continue
+                try:
+                    yield _info(path, entry.stat())
+                except FileNotFoundError:
+                    continue
 
-    def _make_folder(self, folder: Path) -> None:
-        """Create the folder and its parents, and make their names durable."""
-        if folder.is_dir():
-            return
-        missing = [folder]
-        while not missing[-1].parent.is_dir():
-            missing.append(missing[-1].parent)
-        folder.mkdir(parents=True, exist_ok=True)
-        for made in missing:
-            _sync_folder(made.parent)
+    def delete(self, path: str) -> None:
+        with translated("delete", path):
+            target = self._file(path)
+            try:
+                target.unlink()
+            except FileNotFoundError:
+                return
+            self._remove_empty(target.parent)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def _file(self, path: str) -> Path:
+        check_path(path)
+        return self._root / path
+
+    def _remove_empty(self, folder: Path) -> None:
+        """Remove the folders that a delete has emptied; they are names that nobody uses."""
+        while folder != self._root:
+            try:
+                folder.rmdir()
+            except OSError:
+                # It is in use, or somebody else has removed it.
+                return
+            folder = folder.parent
+
+    def _temporaries(self) -> Path:
+        folder = self._root / OWN_FOLDER
+        if not self._swept:
+            sweep_temporaries(folder)
+            self._swept = True
+        return folder
 
 
-def _sync_folder(folder: Path) -> None:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        # Emptied and removed since by a delete, which was therefore later than our write.
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _info(path: str, stat: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(path=path, bytes=stat.st_size, modified_us=stat.st_mtime_ns // 1_000)

@@ -1,7 +1,8 @@
-"""From a state URL to a store."""
+"""From a URL to a store."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -9,19 +10,20 @@ from headgate.core.errors import UserError
 from headgate.core.ids import JobId
 from headgate.core.names import check_name
 from headgate.core.ports import ObjectStore
-from headgate.storage.adapter import ObstoreAdapter
 from headgate.storage.local import LocalStore
-from headgate.storage.memory import MemoryStore
 from headgate.storage.prefix import PrefixStore
 from headgate.storage.retrying import RetryingStore, RetryPolicy
-from headgate.storage.s3 import S3Store
 
 
 class UrlStore(RetryingStore):
     """A store known by its URL: cheap to build, pickled as the URL."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(_adapter(url), RetryPolicy())
+        adapter = open_adapter(url, {})
+        if isinstance(adapter, LocalStore):
+            # A folder that cannot be made is noticed before the job starts.
+            adapter.make_root()
+        super().__init__(adapter, RetryPolicy())
         self.url = url
 
     def __reduce__(self) -> tuple[type[UrlStore], tuple[str]]:
@@ -42,7 +44,11 @@ def job_folder(store: ObjectStore, job: JobId) -> ObjectStore:
     return PrefixStore(store, check_name(job, what="job"))
 
 
-def _adapter(url: str) -> ObstoreAdapter:
+def open_adapter(url: str, options: Mapping[str, str]) -> ObjectStore:
+    """Return the adapter for a URL, without retries; `options` win over the URL's query.
+
+    Adapters are imported on demand: most commands need only one.
+    """
     parts = urlsplit(url)
     match parts.scheme:
         case "":
@@ -50,14 +56,17 @@ def _adapter(url: str) -> ObstoreAdapter:
         case "file" if parts.netloc in ("", "localhost"):
             return LocalStore(Path(unquote(parts.path)))
         case "s3" if parts.netloc:
-            return S3Store(
-                parts.netloc, unquote(parts.path).strip("/"), dict(parse_qsl(parts.query))
-            )
+            from headgate.storage.s3 import S3Store
+
+            settings = {**dict(parse_qsl(parts.query)), **options}
+            return S3Store(parts.netloc, unquote(parts.path).strip("/"), settings)
         case "memory" if parts.netloc:
+            from headgate.storage.memory import MemoryStore
+
             return MemoryStore(parts.netloc + parts.path.rstrip("/"))
         case _:
             raise UserError(
-                f"'{url.partition('?')[0]}' is not a state URL: give a path, file:///path, "
+                f"'{url.partition('?')[0]}' is not the URL of a store: give a path, file:///path, "
                 "s3://bucket/prefix or memory://name",
                 code="state_url",
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from headgate.core.ports import ObjectInfo, ObjectStore
 
@@ -17,6 +18,9 @@ class PrefixStore:
     def get(self, path: str) -> bytes:
         return self.inner.get(self.folder + path)
 
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        return self.inner.get_range(self.folder + path, start, end)
+
     def put(self, path: str, data: bytes) -> None:
         self.inner.put(self.folder + path, data)
 
@@ -24,16 +28,18 @@ class PrefixStore:
         self.inner.create(self.folder + path, data)
 
     def head(self, path: str) -> ObjectInfo:
-        info = self.inner.head(self.folder + path)
-        return ObjectInfo(path=path, bytes=info.bytes, modified_ms=info.modified_ms)
+        return replace(self.inner.head(self.folder + path), path=path)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
         skip = len(self.folder)
-        for info in self.inner.list(self.folder + prefix):
-            yield ObjectInfo(path=info.path[skip:], bytes=info.bytes, modified_ms=info.modified_ms)
+        for info in self.inner.list(self.folder + prefix, after=after and self.folder + after):
+            yield replace(info, path=info.path[skip:])
 
     def delete(self, path: str) -> None:
         self.inner.delete(self.folder + path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self.inner.delete_many([self.folder + path for path in paths])
 
     def __repr__(self) -> str:
         return f"{self.inner!r}/{self.folder}"

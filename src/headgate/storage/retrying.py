@@ -1,16 +1,20 @@
-"""Bounded retries with backoff for errors that may pass."""
+"""Bounded retries with backoff for errors that may pass.
+
+Written out and not taken from a library: the waits come from the caller's clock and luck, so that
+the simulation can play them, and a listing goes on after the last name it has seen.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.storage.adapter import BAD_PATH, DENIED
+from headgate.storage.translation import BAD_PATH, DENIED
 
 T = TypeVar("T")
 
@@ -51,6 +55,9 @@ class RetryingStore:
     def get(self, path: str) -> bytes:
         return self._retry(lambda: self._inner.get(path))
 
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        return self._retry(lambda: self._inner.get_range(path, start, end))
+
     def put(self, path: str, data: bytes) -> None:
         self._retry(lambda: self._inner.put(path, data))
 
@@ -60,21 +67,41 @@ class RetryingStore:
     def head(self, path: str) -> ObjectInfo:
         return self._retry(lambda: self._inner.head(path))
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        # Taken whole, so that an error in the middle starts the listing again, not its consumer.
-        return iter(self._retry(lambda: list(self._inner.list(prefix))))
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        found = self._inner.list(prefix, after=after)
+        failures = 0
+        while True:
+            try:
+                info = next(found, None)
+            except StorageError as error:
+                failures += 1
+                self._wait(error, failures)
+                # It goes on behind what its consumer has already seen.
+                found = self._inner.list(prefix, after=after)
+                continue
+            if info is None:
+                return
+            failures, after = 0, info.path
+            yield info
 
     def delete(self, path: str) -> None:
         self._retry(lambda: self._inner.delete(path))
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self._retry(lambda: self._inner.delete_many(paths))
+
     def _retry(self, call: Callable[[], T]) -> T:
-        for failures in range(self._policy.tries - 1):
+        failures = 0
+        while True:
             try:
                 return call()
-            except (ObjectNotFound, ObjectExists):
-                raise
             except StorageError as error:
-                if error.code in (DENIED, BAD_PATH):
-                    raise
-            self._sleep(self._policy.delay_ms(failures, self._uniform()) / 1000)
-        return call()
+                failures += 1
+                self._wait(error, failures)
+
+    def _wait(self, error: StorageError, failures: int) -> None:
+        """Wait before the next try, or raise the error: it does not pass, or did not."""
+        expected = isinstance(error, ObjectNotFound | ObjectExists)
+        if expected or error.code in (DENIED, BAD_PATH) or failures >= self._policy.tries:
+            raise error
+        self._sleep(self._policy.delay_ms(failures - 1, self._uniform()) / 1000)

@@ -2,7 +2,8 @@
 
 Settings come from the usual environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
 AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP, ...), overridden by the URL's
-query: `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1`.
+query: `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1`. The state of a job and
+the folders of its connectors are both opened here.
 """
 
 from __future__ import annotations
@@ -12,20 +13,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from obstore.exceptions import UnknownConfigurationKeyError
 from obstore.store import S3Store as S3Backend
 
 from headgate.core.errors import UserError
-from headgate.storage.adapter import ObstoreAdapter, translated
+from headgate.storage.adapter import ObstoreAdapter, answered
 
-_OPTIONS = {
-    "endpoint": "endpoint",
-    "region": "region",
-    "access_key_id": "access_key_id",
-    "secret_access_key": "secret_access_key",
-    "session_token": "session_token",
-    "virtual_hosted_style": "virtual_hosted_style_request",
-    "skip_signature": "skip_signature",
-}
 # A whole request may carry a run of 128 MiB over a slow line; silence is noticed much earlier.
 _REQUEST_TIMEOUT = timedelta(minutes=5)
 _READ_TIMEOUT = timedelta(seconds=30)
@@ -33,26 +26,10 @@ _CONNECT_TIMEOUT = timedelta(seconds=5)
 
 
 class S3Store(ObstoreAdapter):
-    """The port over a bucket, or a folder in it."""
+    """The port over a bucket, or a folder in it. The options are those of obstore's `S3Config`."""
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
-        unknown = set(options) - set(_OPTIONS) - {"allow_http"}
-        if unknown:
-            raise UserError(
-                f"unknown option of an s3:// URL: {', '.join(sorted(unknown))}; known are "
-                f"{', '.join([*sorted(_OPTIONS), 'allow_http'])}",
-                code="state_url",
-            )
-        config: dict[str, Any] = {_OPTIONS[k]: v for k, v in options.items() if k in _OPTIONS}
-        endpoint = options.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
-        if endpoint:
-            config["endpoint"] = endpoint
-        if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
-            config.setdefault("region", "us-east-1")
-        allow_http = options.get("allow_http", "").lower() == "true" or (
-            # An endpoint written with http:// says that it is meant.
-            endpoint.startswith("http://") and "allow_http" not in options
-        )
+        config, allow_http = _settings(options)
         client: dict[str, Any] = {
             "timeout": _REQUEST_TIMEOUT,
             "read_timeout": _READ_TIMEOUT,
@@ -60,13 +37,38 @@ class S3Store(ObstoreAdapter):
         }
         if allow_http:
             client["allow_http"] = True
-        with translated("open", f"s3://{bucket}"):
-            backend = S3Backend(
-                bucket,
-                prefix=prefix or None,
-                config=config,  # type: ignore[arg-type]
-                client_options=client,  # type: ignore[arg-type]
-                # Retries have one home, `RetryingStore`.
-                retry_config={"max_retries": 0, "retry_timeout": _REQUEST_TIMEOUT},
-            )
+        with answered("open", f"s3://{bucket}"):
+            try:
+                backend = S3Backend(
+                    bucket,
+                    prefix=prefix or None,
+                    config=config,  # type: ignore[arg-type]
+                    client_options=client,  # type: ignore[arg-type]
+                    # Retries have one home, `RetryingStore`.
+                    retry_config={"max_retries": 0, "retry_timeout": _REQUEST_TIMEOUT},
+                )
+            except UnknownConfigurationKeyError as error:
+                raise UserError(
+                    f"unknown option of s3://{bucket}: {str(error).partition(chr(10))[0]} Known "
+                    "are endpoint, region, access_key_id, secret_access_key, session_token, "
+                    "virtual_hosted_style_request, skip_signature, allow_http and obstore's others",
+                    code="state_url",
+                ) from error
         super().__init__(backend)
+
+
+def _settings(options: Mapping[str, str]) -> tuple[dict[str, Any], bool]:
+    """Return obstore's settings, and whether a connection may be plain HTTP."""
+    config: dict[str, Any] = {key.removeprefix("aws_"): value for key, value in options.items()}
+    if "virtual_hosted_style" in config:
+        config["virtual_hosted_style_request"] = config.pop("virtual_hosted_style")
+    allow_http = config.pop("allow_http", None)
+    endpoint = config.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
+    if endpoint:
+        config["endpoint"] = endpoint
+    if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
+        config.setdefault("region", "us-east-1")
+    if allow_http is None:
+        # An endpoint written with http:// says that it is meant.
+        return config, endpoint.startswith("http://")
+    return config, str(allow_http).lower() == "true"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from shop_world import COUNTS, SINK, SOURCE, Command, Shop, damage, graph, run_f
 
 from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.ids import Epoch, Generation, JobId
-from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.core.ports import ObjectStore
 from headgate.state.cleanup.retention import run_cleanup
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import list_savepoints
@@ -39,8 +39,8 @@ class Watched:
         self._inner = inner
         self._before_write = before_write
 
-    def get(self, path: str) -> bytes:
-        return self._inner.get(path)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def put(self, path: str, data: bytes) -> None:
         self._before_write(path)
@@ -49,15 +49,6 @@ class Watched:
     def create(self, path: str, data: bytes) -> None:
         self._before_write(path)
         self._inner.create(path, data)
-
-    def head(self, path: str) -> ObjectInfo:
-        return self._inner.head(path)
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._inner.list(prefix)
-
-    def delete(self, path: str) -> None:
-        self._inner.delete(path)
 
 
 def prepare(state_dir: Path, job: str = SPARE, sink_path: str = "totals") -> Any:

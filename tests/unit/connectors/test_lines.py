@@ -18,7 +18,7 @@ from headgate.connectors.lines import (
     split_lines,
     split_ranges,
 )
-from headgate.connectors.target import FileInfo
+from headgate.core.ports import ObjectInfo
 
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=12))
 
@@ -32,7 +32,7 @@ class MemoryFolder:
     def exists(self) -> bool:
         return True
 
-    def list(self) -> list[FileInfo]:  # type: ignore[override]
+    def list(self) -> list[ObjectInfo]:  # type: ignore[override]
         return []
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
@@ -129,10 +129,10 @@ def test_line_start_finds_the_next_line_or_the_limit() -> None:
 
 
 def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
-    from headgate.connectors.target import LocalFolder
     from headgate.core.errors import UserError
+    from headgate.storage.folder import open_folder
 
     (tmp_path / "f").write_bytes(b"a\n")
     gone = LineRange(path="f", start=0, end=10)
     with pytest.raises(UserError, match="became shorter"):
-        list(lines_module._pieces(LocalFolder(str(tmp_path)), gone))
+        list(lines_module._pieces(open_folder(str(tmp_path), {}), gone))

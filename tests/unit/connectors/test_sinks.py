@@ -237,17 +237,6 @@ def test_filesystem_refuses_output_of_an_earlier_life(tmp_path: Path) -> None:
         sink.check_target(JOB, resuming=False)
 
 
-def test_filesystem_sweeps_up_what_an_interrupted_publish_left(tmp_path: Path) -> None:
-    mine = tmp_path / "k=1" / ".job_a-sink_1-0000001-000-0.json.1234.tmp"
-    other = tmp_path / ".job_b-sink_1-0000001-000-0.json.1234.tmp"
-    mine.parent.mkdir()
-    for path in (mine, other):
-        path.touch()
-    sink = open_sink("filesystem", {"path": str(tmp_path), "format": "json"})
-    sink.check_target(JOB, resuming=True)
-    assert (mine.exists(), other.exists()) == (False, True)
-
-
 def test_filesystem_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     options = {"path": str(tmp_path / "file" / "deep"), "format": "json"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,10 +16,9 @@ from headgate.core.checkpoint import (
     SubtaskTimings,
     TableState,
 )
-from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.graph import Operator, PipelineGraph, Tumble
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
-from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.core.ports import ObjectStore
 from headgate.operators import SinkSpec, SourceSpec, WindowAggregateSpec
 from headgate.state.protocol import layout
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
@@ -33,103 +31,14 @@ from headgate.state.protocol.writes import (
     write_committed,
 )
 from headgate.state.recovery.backend import LoadPrepared, NoCheckpoint, StateBackend
+from tests.support.stores import Crash, DictStore, FailingStore, crash, unavailable
+
+__all__ = ["Crash", "DictStore", "FailingStore", "crash", "unavailable"]
 
 T = TypeVar("T")
 
 JOB = JobId("job_1")
 SOURCE, WINDOW, SINK = OperatorId("src"), OperatorId("win"), OperatorId("out")
-
-
-class DictStore:
-    """The port over a dict. `modified` is a counter, so tests can tell old from new."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.modified: dict[str, int] = {}
-
-    def get(self, path: str) -> bytes:
-        if path not in self.objects:
-            raise ObjectNotFound(path)
-        return self.objects[path]
-
-    def put(self, path: str, data: bytes) -> None:
-        self.objects[path] = data
-        self.modified[path] = len(self.modified)
-
-    def create(self, path: str, data: bytes) -> None:
-        if self.objects.get(path, data) != data:
-            raise ObjectExists(path)
-        self.put(path, data)
-
-    def head(self, path: str) -> ObjectInfo:
-        return ObjectInfo(
-            path=path, bytes=len(self.get(path)), modified_ms=self.modified.get(path, 0)
-        )
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        folder = prefix.rstrip("/") + "/" if prefix else ""
-        return iter([self.head(p) for p in sorted(self.objects) if p.startswith(folder)])
-
-    def delete(self, path: str) -> None:
-        self.objects.pop(path, None)
-
-
-class Crash(BaseException):
-    """The process dies here. Not an `Exception`: nothing may catch it."""
-
-
-class FailingStore:
-    """Calls `strike` at the n-th request (counted from 0), before or after it takes effect."""
-
-    def __init__(
-        self, inner: ObjectStore, at: int, strike: Callable[[], None], *, after: bool
-    ) -> None:
-        self._inner = inner
-        self._left = at
-        self._strike = strike
-        self._after = after
-        self.struck = False
-
-    def get(self, path: str) -> bytes:
-        return self._call(lambda: self._inner.get(path))
-
-    def put(self, path: str, data: bytes) -> None:
-        self._call(lambda: self._inner.put(path, data))
-
-    def create(self, path: str, data: bytes) -> None:
-        self._call(lambda: self._inner.create(path, data))
-
-    def head(self, path: str) -> ObjectInfo:
-        return self._call(lambda: self._inner.head(path))
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._call(lambda: self._inner.list(prefix))
-
-    def delete(self, path: str) -> None:
-        self._call(lambda: self._inner.delete(path))
-
-    def _call(self, call: Callable[[], T]) -> T:
-        now, self._left = self._left == 0, self._left - 1
-        if now and not self._after:
-            self._hit()
-        try:
-            return call()
-        finally:
-            # Also where the request failed: its answer is lost.
-            if now and self._after:
-                self._hit()
-
-    def _hit(self) -> None:
-        self.struck = True
-        self._strike()
-
-
-def crash() -> None:
-    raise Crash
-
-
-def unavailable() -> None:
-    raise StorageError("the store does not answer")
 
 
 def checksum(data: bytes) -> str:

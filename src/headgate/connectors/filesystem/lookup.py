@@ -8,9 +8,9 @@ from headgate.connectors.filesystem.config import FilesystemLookupOptions
 from headgate.connectors.filesystem.source import FilesystemSource, is_visible
 from headgate.connectors.lookup import SourceLookup, digest_of
 from headgate.connectors.options import parse_options
-from headgate.connectors.target import open_folder
 from headgate.core.errors import UserError
 from headgate.operators import LookupJoinSpec
+from headgate.storage.folder import open_folder
 
 
 class FilesystemLookup(SourceLookup):

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headgate.connectors.target import FileInfo, Folder
 from headgate.core.errors import BadDataError
+from headgate.core.ports import ObjectInfo
+from headgate.storage.folder import Folder
 
 _SAMPLE_BYTES = 65_536
 _FOOTERS_MAX = 100_000
@@ -38,7 +39,7 @@ class FileMeasure:
         self._footers: dict[str, Footer] = {}
         self._line_bytes: float | None = None
 
-    def rows(self, file: FileInfo) -> int:
+    def rows(self, file: ObjectInfo) -> int:
         if self._parquet:
             return self.footer(file.path, file.bytes).rows
         if self._line_bytes is None:
@@ -46,7 +47,7 @@ class FileMeasure:
             self._line_bytes = len(sample) / max(1, sample.count(b"\n"))
         return max(1, round(file.bytes / self._line_bytes))
 
-    def is_foreign(self, file: FileInfo) -> bool:
+    def is_foreign(self, file: ObjectInfo) -> bool:
         """Whether Spark's own reader would refuse the file."""
         return self._parquet and self.footer(file.path, file.bytes).foreign
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from headgate.connectors.filesystem.position import CutFile
 from headgate.connectors.formats.leaves import struct_of
-from headgate.connectors.target import Folder
 from headgate.core.errors import BadDataError
 from headgate.core.graph import Column
+from headgate.storage.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

@@ -21,8 +21,8 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from headgate.connectors.target import FileInfo
 from headgate.core.model import JsonValue, from_python, model, to_python
+from headgate.core.ports import ObjectInfo
 
 # (modification time in microseconds, path): the order in which files are read.
 FileKey = tuple[int, str]
@@ -70,7 +70,7 @@ def _unpack(text: str) -> set[int]:
     return {number for (number,) in struct.iter_unpack("<Q", base64.b64decode(text))}
 
 
-def file_key(file: FileInfo) -> FileKey:
+def file_key(file: ObjectInfo) -> FileKey:
     return file.modified_us, file.path
 
 
@@ -90,7 +90,7 @@ class ReadFiles:
     def __init__(self) -> None:
         self._older: set[int] | None = None
 
-    def unread(self, position: FilePosition, listing: Iterable[FileInfo]) -> list[FileInfo]:
+    def unread(self, position: FilePosition, listing: Iterable[ObjectInfo]) -> list[ObjectInfo]:
         """Return the files that the position has not read, in the order to read them."""
         files = list(listing)
         if self._older is None:
@@ -113,7 +113,7 @@ class ReadFiles:
         self,
         position: FilePosition,
         taken: Sequence[CutFile],
-        listing: Sequence[FileInfo],
+        listing: Sequence[ObjectInfo],
         remember: int,
     ) -> FilePosition:
         """Return the position after `taken`; forget the oldest files beyond `remember`."""
@@ -139,7 +139,7 @@ class ReadFiles:
         self,
         seen: set[int],
         horizon: FileKey | None,
-        listing: Sequence[FileInfo],
+        listing: Sequence[ObjectInfo],
         remember: int,
     ) -> tuple[set[int], FileKey | None]:
         assert self._older is not None
@@ -156,12 +156,12 @@ class ReadFiles:
 
 
 def take_files(
-    unread: Sequence[FileInfo],
+    unread: Sequence[ObjectInfo],
     rows_max: int,
-    rows_of: Callable[[FileInfo], int],
-) -> tuple[list[FileInfo], int]:
+    rows_of: Callable[[ObjectInfo], int],
+) -> tuple[list[ObjectInfo], int]:
     """Return the first files that hold at most `rows_max` rows together, but at least one."""
-    taken: list[FileInfo] = []
+    taken: list[ObjectInfo] = []
     rows = 0
     for file in unread:
         more = rows_of(file)

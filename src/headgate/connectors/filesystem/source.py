@@ -20,10 +20,11 @@ from headgate.connectors.filesystem.position import (
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
 from headgate.connectors.options import parse_nanoseconds, parse_options
-from headgate.connectors.target import FileInfo, is_local, local_path, open_folder
 from headgate.core.errors import InternalError, UserError
 from headgate.core.model import JsonValue
+from headgate.core.ports import ObjectInfo
 from headgate.operators import SourceSpec
+from headgate.storage.folder import is_local, local_path, open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ class FilesystemSource:
         self._poll_ms = parse_nanoseconds(self._options.poll_interval) // 1_000_000
         self._read_files = ReadFiles()
         self._measure = FileMeasure(self._folder, self._options.format)
-        self._listing: list[FileInfo] = []
+        self._listing: list[ObjectInfo] = []
         self._listed_ms: int | None = None
 
     def initial_position(self) -> JsonValue:

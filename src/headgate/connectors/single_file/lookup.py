@@ -8,9 +8,9 @@ from headgate.connectors.lookup import SourceLookup, digest_of
 from headgate.connectors.options import parse_options
 from headgate.connectors.single_file.config import SingleFileLookupOptions
 from headgate.connectors.single_file.source import SingleFileSource
-from headgate.connectors.target import local_path
 from headgate.core.errors import UserError
 from headgate.operators import LookupJoinSpec
+from headgate.storage.folder import local_path
 
 
 class SingleFileLookup(SourceLookup):

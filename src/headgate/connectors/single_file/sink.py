@@ -6,9 +6,11 @@ there, so to repeat it, even late and by a process that should be dead, changes 
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from headgate.connectors.base import StageContext, StageWriter
@@ -22,6 +24,7 @@ from headgate.core.failpoints import failpoint
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import JsonValue
 from headgate.operators import SinkSpec
+from headgate.storage.durable import sweep_temporaries, sync_folder, write_durable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,11 +92,11 @@ class SingleFileSink:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        _sync_folder(os.path.dirname(self._path))
+        sync_folder(Path(self._path).parent)
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
-        owner = self._owner()
         if resuming:
+            owner = self._owner()
             if owner is not None and owner != job:
                 raise UserError(
                     f"'{self._path}' now belongs to job {owner}: give this job another path",
@@ -107,6 +110,7 @@ class SingleFileSink:
             )
         if os.path.exists(self._path) and os.path.getsize(self._path) > 0:
             if not self._options.overwrite:
+                owner = self._owner()
                 whose = f"job {owner}" if owner else "someone else"
                 raise UserError(
                     f"'{self._path}' exists and was written by {whose}: remove it, choose another "
@@ -117,22 +121,28 @@ class SingleFileSink:
         self._claim(job)
 
     @property
-    def _sidecar(self) -> str:
+    def _sidecar(self) -> Path:
         folder, name = os.path.split(self._path)
-        return os.path.join(folder, f".{name}.headgate.json")
+        return Path(folder, f".{name}.headgate.json")
 
     def _owner(self) -> str | None:
+        """Return the job that has claimed the file; None if nobody has."""
         try:
-            with open(self._sidecar, encoding="utf-8") as file:
-                return cast(str, json.load(file)["job"])
+            data = self._sidecar.read_bytes()
         except FileNotFoundError:
             return None
+        try:
+            return cast(str, json.loads(data)["job"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"'{self._sidecar}' says which job writes '{self._path}', but cannot be read "
+                f"({error}): if it is this job, remove '{self._sidecar}' and start again",
+                code="target",
+            ) from error
 
     def _claim(self, job: JobId) -> None:
-        temporary = f"{self._sidecar}.{os.getpid()}"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump({"job": job}, file)
-        os.replace(temporary, self._sidecar)
+        sweep_temporaries(self._sidecar.parent, f"{glob.escape(self._sidecar.name)}.*")
+        write_durable(self._sidecar, json.dumps({"job": job}).encode())
 
 
 def _write_at(descriptor: int, data: bytes, offset: int) -> int:
@@ -141,11 +151,3 @@ def _write_at(descriptor: int, data: bytes, offset: int) -> int:
         written = os.pwrite(descriptor, view, offset)
         view, offset = view[written:], offset + written
     return len(data)
-
-
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,10 +10,10 @@ from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.lines import LineRange, read_line_ranges, scan_lines, split_ranges
 from headgate.connectors.options import parse_options
 from headgate.connectors.single_file.config import SingleFileSourceOptions
-from headgate.connectors.target import LocalFolder, local_path
 from headgate.core.errors import UserError
 from headgate.core.model import JsonValue
 from headgate.operators import SourceSpec
+from headgate.storage.folder import local_path, open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ class SingleFileSource:
         self._options = parse_options(SingleFileSourceOptions, spec.options)
         self._path = local_path(self._options.path)
         root, self._name = os.path.split(self._path)
-        self._folder = LocalFolder(root)
+        self._folder = open_folder(root, {})
 
     def initial_position(self) -> JsonValue:
         return 0

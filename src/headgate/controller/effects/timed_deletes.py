@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from headgate.core.ports import Clock, ObjectInfo, ObjectStore
 
@@ -23,6 +23,9 @@ class TimedDeletes:
     def get(self, path: str) -> bytes:
         return self._store.get(path)
 
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        return self._store.get_range(path, start, end)
+
     def put(self, path: str, data: bytes) -> None:
         self._store.put(path, data)
 
@@ -32,8 +35,8 @@ class TimedDeletes:
     def head(self, path: str) -> ObjectInfo:
         return self._store.head(path)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._store.list(prefix)
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
 
     def delete(self, path: str) -> None:
         # The first delete is always done, so that every cleanup gets on.
@@ -41,3 +44,7 @@ class TimedDeletes:
             raise TimeSpent(path)
         self._store.delete(path)
         self.deleted += 1
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)

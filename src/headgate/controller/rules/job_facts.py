@@ -6,7 +6,7 @@ from typing import Literal
 
 from headgate.controller.rules.limits import Limits
 from headgate.core.checkpoint import CheckpointRef
-from headgate.core.errors import ErrorInfo
+from headgate.core.errors import DAMAGE_CODES, ErrorInfo
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import NO_EPOCH, Epoch, Generation, JobId, OperatorId
 from headgate.core.model import model
@@ -15,10 +15,6 @@ StopMode = Literal["checkpoint", "graceful", "immediate", "force"]
 RestartMode = Literal["safe", "forced", "ignore_state"]
 
 NO_GENERATION = Generation(0)
-# The codes of `CheckpointInvalid`.
-DAMAGE_CODES = frozenset(
-    {"checkpoint_invalid", "missing", "truncated", "corrupt", "foreign", "inconsistent"}
-)
 
 
 @model

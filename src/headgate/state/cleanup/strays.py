@@ -84,6 +84,9 @@ class _Rehearsal:
     def get(self, path: str) -> bytes:
         return self.inner.get(path)
 
+    def get_range(self, path: str, start: int, end: int | None = None) -> bytes:
+        return self.inner.get_range(path, start, end)
+
     def put(self, path: str, data: bytes) -> None:
         raise AssertionError(f"a cleanup writes nothing, but {path}")
 
@@ -93,11 +96,14 @@ class _Rehearsal:
     def head(self, path: str) -> ObjectInfo:
         return self.inner.head(path)
 
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self.inner.list(prefix)
+    def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
+        return self.inner.list(prefix, after=after)
 
     def delete(self, path: str) -> None:
         self.deleted.add(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self.deleted.update(paths)
 
 
 def _is_record(path: str) -> bool:

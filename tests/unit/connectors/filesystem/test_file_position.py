@@ -17,11 +17,11 @@ from headgate.connectors.filesystem.position import (
     file_key,
     take_files,
 )
-from headgate.connectors.target import FileInfo
+from headgate.core.ports import ObjectInfo
 
 
-def info(path: str, modified_us: int, size: int = 10) -> FileInfo:
-    return FileInfo(path=path, bytes=size, modified_us=modified_us)
+def info(path: str, modified_us: int, size: int = 10) -> ObjectInfo:
+    return ObjectInfo(path=path, bytes=size, modified_us=modified_us)
 
 
 @dataclass
@@ -30,7 +30,7 @@ class World:
 
     remember: int
     per_cut: int = 1
-    folder: dict[str, FileInfo] = field(default_factory=dict)
+    folder: dict[str, ObjectInfo] = field(default_factory=dict)
     position: FilePosition = field(default_factory=FilePosition)
     worker: ReadFiles = field(default_factory=ReadFiles)
     read: list[str] = field(default_factory=list)

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from headgate.core.checkpoint import HashFilter, RunRef, TableState
-from headgate.core.errors import ObjectNotFound
 from headgate.core.ids import Subtask
-from headgate.core.ports import ObjectInfo
 from headgate.state.tables import TableIo, TableVersion, version_from_state
 from headgate.state.tables.mapped import release_all
-
-
-class DictStore:
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.gets: list[str] = []
-
-    def get(self, path: str) -> bytes:
-        self.gets.append(path)
-        if path not in self.objects:
-            raise ObjectNotFound(path)
-        return self.objects[path]
-
-    def put(self, path: str, data: bytes) -> None:
-        assert path not in self.objects, f"{path} is written twice"
-        self.objects[path] = data
-
-    def create(self, path: str, data: bytes) -> None:
-        self.put(path, data)
-
-    def head(self, path: str) -> ObjectInfo:
-        return ObjectInfo(path=path, bytes=len(self.objects[path]), modified_ms=0)
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return iter([self.head(path) for path in sorted(self.objects) if path.startswith(prefix)])
-
-    def delete(self, path: str) -> None:
-        self.objects.pop(path, None)
+from tests.support.stores import WriteOnceStore
 
 
 class World:
@@ -50,7 +20,7 @@ class World:
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
-        self.store = DictStore()
+        self.store = WriteOnceStore()
         self.caches = 0
         self.attempts = 0
         self.generation = 1

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from table_world import DictStore, World, new_world
+from table_world import World, new_world
 
 from headgate.core.errors import CheckpointInvalid, StorageError
 from headgate.core.model import from_json, to_json
@@ -25,6 +25,7 @@ from headgate.state.tables import (
 )
 from headgate.state.tables.mapped import release_all
 from headgate.state.tables.rows import HASH
+from tests.support.stores import WriteOnceStore
 
 SCHEMA = pa.schema(
     [("_hash", pa.int32()), ("key", pa.int64()), ("value", pa.string()), ("_deleted", pa.bool_())]
@@ -315,8 +316,8 @@ def test_versions_and_io_travel() -> None:
     table.put(rows([1]))
     version = table.finish_batch(1, 1)
     assert from_json(TableVersion, to_json(version)) == version
-    io = replace(world.io(), store=DictStore)
-    assert isinstance(io.objects, DictStore)
+    io = replace(world.io(), store=WriteOnceStore)
+    assert isinstance(io.objects, WriteOnceStore)
     copied = pickle.loads(pickle.dumps(io))
     assert copied.run_path("t", 1) == replace(io).run_path("t", 1)
 
