@@ -52,7 +52,7 @@ from headgate.controller.store.pipelines import PipelineStore
 from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Progress, SpareSettings
-from headgate.core.names import check_name
+from headgate.core.names import check_name, refuse_reserved
 from headgate.core.ports import Clock
 from headgate.storage import RequestCounts
 
@@ -155,9 +155,17 @@ class Controller:
 
     # ---- jobs --------------------------------------------------------------------------------
 
-    def create_job(self, spec: JobSpec, job: JobId | None = None) -> JobId:
-        """Create a job and start it. Raises `UserError` where the id is taken."""
-        job = job or new_job_id(spec.name)
+    def create_job(
+        self, spec: JobSpec, job: JobId | None = None, *, for_headgate: bool = False
+    ) -> JobId:
+        """Create a job and start it. Raises `UserError` if the id is taken or reserved.
+
+        With `for_headgate` it is nobody's job but the service's own, and its id is a reserved one.
+        """
+        if not for_headgate:
+            refuse_reserved(spec.name, what="pipeline")
+            refuse_reserved(job or "", what="job")
+        job = JobId(check_name(job or new_job_id(spec.name), what="job"))
         check_spec(spec)
         facts = JobFacts(
             job=job,
@@ -177,7 +185,7 @@ class Controller:
         The id follows from the pipeline's name, so a job whose database was lost is found again by
         its folder in the state store. `spec` counts from now on.
         """
-        job = job_id_for(spec.name)
+        job = job_id_for(refuse_reserved(spec.name, what="job"))
         check_spec(spec)
         with self._lock:
             if self._store.get_job(job) is None:
@@ -212,6 +220,7 @@ class Controller:
         self._command(job, CheckpointRequested())
 
     def savepoint(self, job: JobId, name: str) -> None:
+        refuse_reserved(name, what="savepoint")
         self._command(job, SavepointRequested(name=check_name(name, what="savepoint")))
 
     def update_job(self, job: JobId, spec: JobSpec) -> None:

@@ -28,7 +28,7 @@ from headgate.server.schemas import PreviewView
 
 log = logging.getLogger("headgate.server")
 
-# No other job's id starts so: see `job_id_for`.
+# Nobody else's job begins so: see `refuse_reserved`.
 PREFIX = "_preview-"
 ACTIVE_MAX = 4
 KEPT_MAX = 50
@@ -111,7 +111,7 @@ class Previews:
         spec = job_spec(config, name=job, graph=_redirected(graph, preview.output))
         limits = replace(spec.limits, checkpoint_interval_ms=CHECKPOINT_INTERVAL_MS, restarts_max=0)
         spec = replace(spec, state_url=str(preview.folder / "state"), limits=limits)
-        self._controller.create_job(spec, job)
+        self._controller.create_job(spec, job, for_headgate=True)
         preview.started = True
 
     def get(self, preview: str) -> PreviewView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headgate.controller.rules.job_facts import RestartMode, StopMode
 from headgate.controller.rules.notes import CheckpointNote, PhaseNote
@@ -13,17 +13,29 @@ from headgate.core.errors import ErrorInfo
 from headgate.core.graph import PipelineGraph
 from headgate.core.messages import Progress
 from headgate.core.model import JsonValue
+from headgate.core.names import RESERVED
 from headgate.server.alarms import Alarm
 from headgate.server.problems import Problem
 from headgate.server.telemetry import Sample
 
-NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}$"
+# Operators are named by the planner.
+OPERATOR = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}$"
 # A pipeline's jobs get its name and a suffix.
 PIPELINE = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 DURATION = r"^(auto|\d{1,9}(\.\d{1,3})?\s{0,2}[a-z]{0,12})$"
 
-PipelineName = Annotated[str, Field(pattern=PIPELINE)]
-Name = Annotated[str, Field(pattern=NAME)]
+
+def not_reserved(value: object) -> object:
+    """Say why a name is refused; the pattern alone would not."""
+    if isinstance(value, str) and value.startswith(RESERVED):
+        raise ValueError(f"names that begin with '{RESERVED}' are reserved for Headgate's own")
+    return value
+
+
+PipelineName = Annotated[str, Field(pattern=PIPELINE), BeforeValidator(not_reserved)]
+Name = Annotated[str, Field(pattern=NAME), BeforeValidator(not_reserved)]
+OperatorName = Annotated[str, Field(pattern=OPERATOR)]
 Parallelism = Annotated[int, Field(ge=1, le=10_000)]
 
 
@@ -83,7 +95,7 @@ class RestartJob(JobSettings):
         " `ignore_state` = from nothing.",
     )
     update: bool = Field(False, description="Take the pipeline's text as it is stored now.")
-    allow_drop_state: list[Name] | None = Field(
+    allow_drop_state: list[OperatorName] | None = Field(
         None, max_length=1_000, description="Operators whose state may be lost by the update."
     )
 

@@ -28,6 +28,7 @@ from headgate.core.errors import ObjectNotFound, SqlError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import to_python
+from headgate.core.names import refuse_reserved
 from headgate.core.ports import Clock, ObjectStore
 from headgate.planner import plan
 from headgate.planner.errors import render_error
@@ -261,6 +262,8 @@ class Service:
                 code="no_such_checkpoint",
             )
         new_job = new_job_id(spec.name) if wanted.id is None else JobId(wanted.id)
+        # Asked before anything is copied.
+        refuse_reserved(new_job, what="job")
         if any(status.job == new_job for status in self.controller.job_statuses()):
             raise UserError(f"there is already a job {new_job}", code="job_exists")
         target = job_folder(open_store(spec.state_url), new_job)

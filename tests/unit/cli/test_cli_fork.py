@@ -76,6 +76,14 @@ def test_a_fork_starts_from_the_checkpoint(headgate: Command, state_dir: Path) -
     assert [row["orders"] for row in rows] == [2, 1, 1, 1]
 
 
+def test_a_fork_takes_no_reserved_name(headgate: Command, state_dir: Path) -> None:
+    three_epochs(state_dir)
+    refused = headgate("fork", "shop", "--to", "_spares")
+    assert refused.code != 0
+    assert "reserved" in refused.err
+    assert [path.name for path in state_dir.iterdir()] == ["shop"]
+
+
 def test_a_fork_goes_on_by_itself(headgate: Command, state_dir: Path) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--epoch", "2", "--to", "spare")

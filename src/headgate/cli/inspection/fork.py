@@ -19,6 +19,7 @@ from headgate.cli.render import files, print_json, standard_console
 from headgate.controller.identity import job_id_for
 from headgate.core.errors import UserError
 from headgate.core.model import to_python
+from headgate.core.names import refuse_reserved
 from headgate.state.recovery.fork import fork_checkpoint
 from headgate.storage import job_folder, open_store
 
@@ -40,7 +41,7 @@ def fork(
     repeated after a crash. Then: headgate run FILE --name NEW_JOB.
     """
     opened = open_job(state_dir, job)
-    new_job = job_id_for(to)
+    new_job = job_id_for(refuse_reserved(to, what="job"))
     target_url = to_state_dir or state_url(state_dir)
     if new_job == opened.job and to_state_dir is None:
         raise UserError(

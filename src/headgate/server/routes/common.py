@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
+from pydantic import BeforeValidator
 
-from headgate.server.schemas import NAME, PIPELINE
+from headgate.server.schemas import NAME, PIPELINE, not_reserved
 from headgate.server.service import Service
 
 
@@ -17,6 +18,8 @@ async def find_service(request: Request) -> Service:
 
 
 ServiceDep = Annotated[Service, Depends(find_service)]
-JobPath = Annotated[str, Path(pattern=NAME, description="The job's id.")]
+JobPath = Annotated[
+    str, BeforeValidator(not_reserved), Path(pattern=NAME, description="The job's id.")
+]
 PipelinePath = Annotated[str, Path(pattern=PIPELINE, description="The pipeline's name.")]
 EpochPath = Annotated[int, Path(ge=1, le=2**53)]
