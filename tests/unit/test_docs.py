@@ -68,11 +68,7 @@ def test_links_lead_to_what_is_there(page: Path) -> None:
 def test_a_link_that_names_code_leads_to_the_module_that_defines_it(page: Path) -> None:
     wrong = []
     for text, target in links(page):
-        name = _NAME.fullmatch(text)
-        if (
-            name
-            and target.endswith(".py")
-            and name[1] not in defined((page.parent / target).resolve())
-        ):
+        name, file = _NAME.fullmatch(text), (page.parent / target).resolve()
+        if name and file.suffix == ".py" and file.exists() and name[1] not in defined(file):
             wrong.append(f"{name[1]} is not defined in {target}")
     assert not wrong
