@@ -72,3 +72,21 @@ def test_a_link_that_names_code_leads_to_the_module_that_defines_it(page: Path) 
         if name and file.suffix == ".py" and file.exists() and name[1] not in defined(file):
             wrong.append(f"{name[1]} is not defined in {target}")
     assert not wrong
+
+
+def test_every_class_that_the_glossary_names_exists() -> None:
+    page = ROOT / "docs" / "glossary.md"
+    rows = [line for line in prose(page).splitlines() if line.startswith("| ")]
+    words = [line for line in rows if not line.startswith("| word ")]
+    assert len(words) >= 60
+    for line in words:
+        in_the_code = line.split(" | ")[-1]
+        assert _LINK.search(in_the_code), f"no link to the code: {line}"
+        bare = _NAME.search(_LINK.sub("", in_the_code))
+        assert bare is None, f"{bare and bare[0]} has no link"
+
+
+def test_the_glossary_has_one_meaning_for_each_word() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", prose(ROOT / "docs" / "glossary.md"), re.MULTILINE)
+    words = [word.strip() for row in rows for word in row.split(",") if row != "word"]
+    assert len(words) == len(set(words))
