@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from tests.contracts.postgres import find_binaries, postgres_server
 from tests.support.s3 import s3_request, start_s3_server
 
 
@@ -31,3 +34,27 @@ def s3_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.fail("no Postgres server (initdb, postgres) is installed here: run `make servers`")
+    with postgres_server(binaries, tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.verify)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'folder' / 'jobs.db'}"
+    server = request.getfixturevalue("postgres_url")
+    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
+    admin = sa.create_engine(
+        sa.make_url(server).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with admin.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    admin.dispose()
+    return str(sa.make_url(server).set(database=name).render_as_string(hide_password=False))

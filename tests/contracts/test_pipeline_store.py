@@ -8,9 +8,6 @@ import sqlalchemy as sa
 from headgate.controller.store.jobs import JobStore
 from headgate.controller.store.tables import open_engine
 from headgate.core.errors import UserError
-from tests.contracts.test_job_store import postgres_url, url
-
-__all__ = ["postgres_url", "url"]
 
 
 def test_pipelines_are_created_changed_listed_and_deleted(url: str) -> None:

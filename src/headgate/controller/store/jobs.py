@@ -27,13 +27,13 @@ from headgate.controller.store.pipelines import PipelineStore, put_pipeline
 from headgate.controller.store.tables import (
     READING,
     checkpoints,
-    create_tables,
     history,
     jobs,
     leases,
     open_engine,
     settings,
 )
+from headgate.controller.store.upgrade import upgrade_schema
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import JobId
 from headgate.core.model import from_json, model, to_json
@@ -88,7 +88,7 @@ class JobStore:
 
     def __init__(self, url: str) -> None:
         self._engine: Engine = open_engine(url)
-        create_tables(self._engine)
+        upgrade_schema(self._engine)
         self.pipelines = PipelineStore(self._engine)
         self.database = self._identity()
 

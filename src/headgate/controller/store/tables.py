@@ -1,4 +1,7 @@
-"""The tables of the job store, and how the database is opened."""
+"""The tables of the job store as they are now, and how the database is opened.
+
+Whoever changes a table here adds a revision to `migrations/`.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +72,7 @@ history = sa.Table(
     sa.Column("at_ms", sa.BigInteger, nullable=False),
     sa.Column("kind", sa.String(40), nullable=False),
     sa.Column("entry", sa.Text, nullable=False),
+    sa.Index("ix_history_job_kind_id", "job", "kind", "id"),
 )
 
 checkpoints = sa.Table(
@@ -78,26 +82,6 @@ checkpoints = sa.Table(
     sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("note", sa.Text, nullable=False),
 )
-
-
-def create_tables(engine: Engine) -> None:
-    """Create what is missing: tables, and columns that a database of an earlier version lacks.
-
-    Only columns that may be null can be added later.
-    """
-    metadata.create_all(engine)
-    with engine.begin() as connection:
-        found = sa.inspect(connection)
-        for table in metadata.sorted_tables:
-            there = {column["name"] for column in found.get_columns(table.name)}
-            for column in table.columns:
-                if column.name not in there and column.nullable:
-                    kind = column.type.compile(engine.dialect)
-                    # Two controllers may open the same old database at once.
-                    again = "" if engine.dialect.name == "sqlite" else "IF NOT EXISTS "
-                    connection.exec_driver_sql(
-                        f"ALTER TABLE {table.name} ADD COLUMN {again}{column.name} {kind}"
-                    )
 
 
 def open_engine(url: str) -> Engine:
