@@ -2,6 +2,9 @@
 
 Later sources win: defaults, file, environment (`HEADGATE_<SECTION>_<KEY>`), flags. A key that is
 not in the schema is refused by its name. Read `Config` first: it is the documented list.
+
+Why not pydantic-settings: it reads the process's environment whenever a `Config` is made, passes
+over variables that it does not know, cannot say where a value came from, and takes 0.1 s to import.
 """
 
 from __future__ import annotations
