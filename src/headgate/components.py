@@ -121,6 +121,7 @@ def job_spec(
     graph: PipelineGraph | None = None,
     udf_source: str | None = None,
     allow_drop_state: tuple[str, ...] = (),
+    allow_skip_published: bool = False,
 ) -> JobSpec:
     """Return a job as the settings say."""
     job = config.job
@@ -138,4 +139,5 @@ def job_spec(
         verify_checksums=job.verify_checksums,
         spark_conf=job.spark,
         allow_drop_state=allow_drop_state,
+        allow_skip_published=allow_skip_published,
     )

@@ -50,6 +50,12 @@ COMMANDS = (
     ),
     _entry(
         _CHECKPOINTS,
+        "savepoints",
+        "inspection.savepoints:savepoints",
+        "List the savepoints of a job; delete one.",
+    ),
+    _entry(
+        _CHECKPOINTS,
         "inspect",
         "inspection.inspect:inspect",
         "Show one checkpoint: operators, tables, runs, positions, watermarks, timings, output.",

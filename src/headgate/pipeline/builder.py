@@ -210,6 +210,7 @@ class Pipeline:
         master: str | None = None,
         spark: Mapping[str, str] | None = None,
         allow_drop_state: Sequence[str] = (),
+        allow_skip_published: bool = False,
         config: Path | None = None,
         name: str | None = None,
         quiet: bool = False,
@@ -233,6 +234,7 @@ class Pipeline:
                 master=master,
                 spark=dict(spark or {}),
                 allow_drop_state=tuple(allow_drop_state),
+                allow_skip_published=allow_skip_published,
                 config=config,
                 quiet=quiet,
             )

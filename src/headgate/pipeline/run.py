@@ -32,6 +32,7 @@ class RunRequest:
     master: str | None
     spark: dict[str, str]
     allow_drop_state: tuple[str, ...]
+    allow_skip_published: bool
     config: Path | None
     quiet: bool
 
@@ -79,6 +80,7 @@ def run_pipeline(request: RunRequest) -> RunResult:
         sql=request.sql,
         udf_source=request.udf_source,
         allow_drop_state=request.allow_drop_state,
+        allow_skip_published=request.allow_skip_published,
     )
     spec = replace(spec, spark_conf=spec.spark_conf | request.spark)
     console = Console(highlight=False, file=io.StringIO() if request.quiet else None)

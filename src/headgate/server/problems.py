@@ -32,6 +32,7 @@ _STATUS_BY_CODE = {
     "no_such_pipeline": 404,
     "no_such_checkpoint": 404,
     "no_such_preview": 404,
+    "no_such_savepoint": 404,
     "no_such_log": 404,
     "job_exists": 409,
     "job_alive": 409,

@@ -67,6 +67,16 @@ class JobSettings(Request):
     restarts_max: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
     max_batch_rows: Annotated[int, Field(ge=1, le=10**12)] | None = None
     spark: dict[str, str] | None = None
+    allow_drop_state: list[OperatorName] | None = Field(
+        None,
+        max_length=1_000,
+        description="Operators whose state may be lost because the query changed.",
+    )
+    allow_skip_published: bool = Field(
+        False,
+        description="Go on although an epoch is damaged and its output may be missing or repeated."
+        " Counts until the job is started again without it.",
+    )
 
 
 class NewJob(JobSettings):
@@ -95,9 +105,6 @@ class RestartJob(JobSettings):
         " `ignore_state` = from nothing.",
     )
     update: bool = Field(False, description="Take the pipeline's text as it is stored now.")
-    allow_drop_state: list[OperatorName] | None = Field(
-        None, max_length=1_000, description="Operators whose state may be lost by the update."
-    )
 
 
 class RescaleJob(Request):
@@ -180,6 +187,8 @@ class JobDetail(JobView):
     restarts_max: int
     max_batch_rows: int
     spark: dict[str, str]
+    allow_drop_state: list[str]
+    allow_skip_published: bool
 
 
 class JobError(BaseModel):

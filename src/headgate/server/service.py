@@ -235,6 +235,8 @@ class Service:
             restarts_max=spec.limits.restarts_max,
             max_batch_rows=spec.max_batch_rows,
             spark=spec.spark_conf,
+            allow_drop_state=list(spec.allow_drop_state),
+            allow_skip_published=spec.allow_skip_published,
         )
 
     def _view(self, status: JobStatus) -> JobView:
@@ -277,7 +279,14 @@ class Service:
             text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source)
         self.compile(text)
         config = self.config.model_copy(update={"job": _with(self.config.job, wanted)})
-        return job_spec(config, name=wanted.pipeline, sql=text.sql, udf_source=text.udf_source)
+        return job_spec(
+            config,
+            name=wanted.pipeline,
+            sql=text.sql,
+            udf_source=text.udf_source,
+            allow_drop_state=tuple(wanted.allow_drop_state or ()),
+            allow_skip_published=wanted.allow_skip_published,
+        )
 
     def restart_job(self, job: JobId, wanted: RestartJob) -> None:
         """Start a job again, perhaps with other settings or the pipeline's newest text."""
@@ -339,7 +348,8 @@ class Service:
         self.need_running(job, "savepoint")
         if _exists(self.open_store(job), layout.savepoint(name)):
             raise UserError(
-                f"there is already a savepoint '{name}': choose another name",
+                f"there is already a savepoint '{name}': choose another name, or delete it"
+                f" first with `headgate savepoint {job} {name} --delete`",
                 code="savepoint_exists",
             )
         self.controller.savepoint(job, name)
@@ -394,6 +404,8 @@ def _respecified(spec: JobSpec, wanted: RestartJob) -> JobSpec:
             if wanted.allow_drop_state is None
             else tuple(wanted.allow_drop_state)
         ),
+        # Never kept from before: who allows output to be lost means this start.
+        allow_skip_published=wanted.allow_skip_published,
     )
 
 

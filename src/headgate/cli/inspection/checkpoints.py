@@ -128,7 +128,7 @@ def gather(opened: OpenedJob, *, now_ms: int, show_all: bool = False) -> Checkpo
         newest=log.newest,
         committed=log.committed,
         checkpoints=tuple(_with_durations(opened, lines)),
-        savepoints=tuple(_savepoints(opened)),
+        savepoints=tuple(savepoint_lines(opened)),
         others=tuple(_others(opened, log)) if show_all else (),
     )
 
@@ -214,7 +214,7 @@ def _with_durations(opened: OpenedJob, lines: Sequence[CheckpointLine]) -> Itera
     return (replace(line, took_ms=took.get(line.epoch) if trusted else None) for line in lines)
 
 
-def _savepoints(opened: OpenedJob) -> Iterable[SavepointLine]:
+def savepoint_lines(opened: OpenedJob) -> Iterable[SavepointLine]:
     found, damaged = read_savepoints(opened.store, opened.job)
     for savepoint in found:
         yield SavepointLine(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli.local.pipeline_file import read_pipeline
+from headgate.cli.options import AllowDropState, AllowSkipPublished
 from headgate.core.errors import SqlError
 from headgate.core.graph import PipelineGraph
 from headgate.core.model import to_json
@@ -37,10 +38,8 @@ def plan(
         typer.Option(help="Also say whether it could go on from the state that is there."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
-    allow_drop_state: Annotated[
-        list[str] | None,
-        typer.Option(help="Operator whose state may be lost because the query changed."),
-    ] = None,
+    allow_drop_state: AllowDropState = None,
+    allow_skip_published: AllowSkipPublished = False,
 ) -> None:
     """Show the graph of a pipeline: operators, keys, state, append-only or updating.
 
@@ -53,12 +52,25 @@ def plan(
     graph = planned_or_exit(given.sql, given.udf_source)
     typer.echo(to_json(graph, indent=2).decode() if as_json else explain(graph))
     if state_dir is not None:
-        dropped = frozenset(allow_drop_state or ())
+        said = resumption(
+            graph,
+            state_dir,
+            name or given.name,
+            allow_drop=frozenset(allow_drop_state or ()),
+            allow_skip_published=allow_skip_published,
+        )
         # Standard output may be a JSON document, which ends here.
-        typer.echo(resumption(graph, state_dir, name or given.name, dropped), err=as_json)
+        typer.echo(said, err=as_json)
 
 
-def resumption(graph: PipelineGraph, state_dir: str, name: str, allow_drop: frozenset[str]) -> str:
+def resumption(
+    graph: PipelineGraph,
+    state_dir: str,
+    name: str,
+    *,
+    allow_drop: frozenset[str],
+    allow_skip_published: bool,
+) -> str:
     """Say from where the pipeline would go on. Raises `UserError` where it would be refused."""
     from headgate.cli.inspection.opened import open_job
     from headgate.state.recovery.backend import NoCheckpoint, StateBackend
@@ -69,6 +81,7 @@ def resumption(graph: PipelineGraph, state_dir: str, name: str, allow_drop: froz
         parallelism=1,
         graph=graph,
         allow_drop_state=allow_drop,
+        allow_skip_published=allow_skip_published,
     )
     if isinstance(found, NoCheckpoint):
         return f"{opened.job} has no checkpoint: it would start from the beginning"

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from headgate.cli.local.pipeline_file import read_pipeline
 from headgate.cli.local.plan import planned_or_exit
+from headgate.cli.options import AllowDropState, AllowSkipPublished
 from headgate.components import job_spec
 from headgate.config import load_config
 from headgate.core.errors import UserError
@@ -44,10 +45,8 @@ def run(
         str | None, typer.Option(help="Spark master; default: this machine's cores.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
-    allow_drop_state: Annotated[
-        list[str] | None,
-        typer.Option(help="Operator whose state may be lost because the query changed."),
-    ] = None,
+    allow_drop_state: AllowDropState = None,
+    allow_skip_published: AllowSkipPublished = False,
     config_file: Annotated[
         Path | None, typer.Option("--config", help="Settings; default: headgate.toml, if there.")
     ] = None,
@@ -79,6 +78,7 @@ def run(
         sql=given.sql,
         udf_source=given.udf_source,
         allow_drop_state=tuple(allow_drop_state or ()),
+        allow_skip_published=allow_skip_published,
     )
     spec = replace(spec, spark_conf=spec.spark_conf | parse_settings(settings or []))
     # Events as JSON are for programs: nothing else may stand between them.

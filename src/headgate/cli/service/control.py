@@ -9,6 +9,7 @@ import typer
 
 from headgate.cli.local.pipeline_file import read_text
 from headgate.cli.local.run import parse_settings
+from headgate.cli.options import AllowDropState, AllowSkipPublished
 from headgate.cli.render import print_json
 from headgate.cli.service.client import AsJson, ServiceClient, Token, Url, Wait, connect
 from headgate.cli.service.jobs import Job
@@ -44,6 +45,8 @@ def start(
         int | None, typer.Option(min=1, help="Most rows of a source in one micro-batch.")
     ] = None,
     settings: Settings = None,
+    allow_drop_state: AllowDropState = None,
+    allow_skip_published: AllowSkipPublished = False,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
@@ -56,6 +59,8 @@ def start(
         "checkpoint_interval": checkpoint_interval,
         "max_batch_rows": max_batch_rows,
         "spark": parse_settings(settings) if settings else None,
+        "allow_drop_state": allow_drop_state,
+        "allow_skip_published": allow_skip_published,
     }
     file = Path(pipeline)
     if file.suffix == ".sql" or file.is_file():
@@ -102,10 +107,8 @@ def restart(
     update: Annotated[
         bool, typer.Option("--update", help="Take the pipeline's text as it is stored now.")
     ] = False,
-    allow_drop_state: Annotated[
-        list[str] | None,
-        typer.Option(help="Operator whose state may be lost because the query changed."),
-    ] = None,
+    allow_drop_state: AllowDropState = None,
+    allow_skip_published: AllowSkipPublished = False,
     parallelism: Parallelism = None,
     checkpoint_interval: Interval = None,
     settings: Settings = None,
@@ -125,6 +128,7 @@ def restart(
             "mode": mode,
             "update": update,
             "allow_drop_state": allow_drop_state,
+            "allow_skip_published": allow_skip_published,
             "parallelism": parallelism,
             "checkpoint_interval": checkpoint_interval,
             "spark": parse_settings(settings) if settings else None,

@@ -40,12 +40,22 @@ def checkpoint(
 def savepoint(
     job: Job,
     name: Annotated[str, typer.Argument(help="How to call it.")],
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the savepoint of this name instead.")
+    ] = False,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a checkpoint and name it; it is kept until a person deletes it."""
     client = connect(url, token)
+    if delete:
+        client.delete(f"/jobs/{job}/savepoints/{name}")
+        if as_json:
+            print_json({"job": job, "deleted": name})
+        else:
+            typer.echo(f"savepoint {name} of job {job} is deleted")
+        return
     found = client.post(
         f"/jobs/{job}/savepoints", {"name": name}, wait_seconds=SERVICE_WAIT_SECONDS
     )

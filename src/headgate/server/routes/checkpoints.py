@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from headgate.core.ids import Epoch, JobId
 from headgate.server import checkpoints
 from headgate.server.problems import problems
-from headgate.server.routes.common import EpochPath, JobPath, ServiceDep
+from headgate.server.routes.common import EpochPath, JobPath, SavepointPath, ServiceDep
 from headgate.server.schemas import (
     CheckpointDetail,
     CheckpointSummary,
@@ -18,6 +18,7 @@ from headgate.server.schemas import (
     SavepointAnswer,
     SavepointView,
 )
+from headgate.state.inspection.savepoints import forget_savepoint
 from headgate.state.protocol.epoch_log import list_savepoints
 
 router = APIRouter(prefix="/api/v1/jobs/{job}", tags=["checkpoints"])
@@ -91,3 +92,9 @@ async def create_savepoint(
     if answer.pending:
         response.status_code = 202
     return answer
+
+
+@router.delete("/savepoints/{name}", status_code=204, responses=problems(404, 503))
+def delete_savepoint(job: JobPath, name: SavepointPath, service: ServiceDep) -> None:
+    """Delete a savepoint. Its checkpoint goes with the next cleanup, if nothing needs it."""
+    forget_savepoint(service.open_store(JobId(job)), JobId(job), name)

@@ -22,4 +22,5 @@ JobPath = Annotated[
     str, BeforeValidator(not_reserved), Path(pattern=NAME, description="The job's id.")
 ]
 PipelinePath = Annotated[str, Path(pattern=PIPELINE, description="The pipeline's name.")]
+SavepointPath = Annotated[str, Path(pattern=NAME, description="The savepoint's name.")]
 EpochPath = Annotated[int, Path(ge=1, le=2**53)]

@@ -193,7 +193,10 @@ def damaged_state(
     if isinstance(outlook, UnrecoverableEpoch):
         severity: Severity = "error"
         meaning = f"{needed} The job does not come back by itself."
-        remedy = f"{_COPY} Or allow output to be missing or repeated (allow_skip_published)."
+        remedy = (
+            f"{_COPY} Or start the job with --allow-skip-published: output may then be missing or "
+            "repeated."
+        )
     elif outlook is not None and outlook.newest in epochs:
         severity = "warning"
         meaning = f"{needed} It is set aside, and the job comes back all the same. " + _rebuild(
@@ -222,8 +225,8 @@ def lost_output(path: str, error: CheckpointInvalid, epochs: tuple[Epoch, ...]) 
         problem=f"{error.message}.",
         meaning=f"It is output of {epochs_text(epochs)} that is not known to be published, and it "
         "exists nowhere else. The job refuses to go on, because that would lose it.",
-        remedy=f"{_COPY} If you know that it was published, or do not need it, allow the epoch to "
-        "be skipped (allow_skip_published).",
+        remedy=f"{_COPY} If you know that it was published, or do not need it, start the job with "
+        "--allow-skip-published: the epoch is then skipped.",
         epochs=epochs,
         path=path,
     )

@@ -373,7 +373,7 @@ def write_savepoint(
         if savepoint.checkpoint != ref:
             raise UserError(
                 f"the savepoint '{name}' exists already, of epoch {savepoint.checkpoint.epoch}: "
-                "choose another name, or delete it first",
+                "choose another name, or delete it first with `headgate savepoints delete`",
                 code="savepoint_exists",
             ) from error
     # Retention deletes the epoch record, then looks at the savepoints, then deletes the data. If

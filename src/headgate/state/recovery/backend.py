@@ -443,8 +443,8 @@ def _continues(manifest: Manifest, expected: CheckpointRef | None) -> bool:
 def _unrecoverable(epoch: Epoch, error: CheckpointInvalid) -> UnrecoverableEpoch:
     return UnrecoverableEpoch(
         f"epoch {epoch} counts, but cannot be restored, rebuilt or published: {error.message}. "
-        "Bring the file back from a copy, or allow the epoch to be skipped: its output may then "
-        "be missing or repeated",
+        "Bring the file back from a copy, or start the job with --allow-skip-published: then the "
+        "epoch is skipped, and its output may be missing or repeated",
         detail=error.code,
     )
 

@@ -178,3 +178,41 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(
     assert shown["server.port"] == {"value": 99, "origin": str(file)}
     assert shown["server.token"] == {"value": "(set)", "origin": "HEADGATE_TOKEN"}
     assert shown["job.master"]["origin"] == "default"
+
+
+def test_damaged_epoch_is_skipped_only_by_a_restart_that_allows_it(
+    running: Running, query: Path
+) -> None:
+    job = command_json(running, "start", str(query), "--checkpoint-interval", "1h")["job"]
+    running.wait_for_state(job, "running")
+    command(running, "checkpoint", job)
+    command(running, "stop", job, "--mode", "force")
+    folder = Path(running.get(f"/api/v1/jobs/{job}")["state_url"]) / job
+    sorted(folder.glob("generations/*/**/manifest.json"))[-1].write_text("{")
+    refused = invoke(running, "restart", job, "--mode", "forced")
+    assert refused.exit_code == 1
+    failed = running.get(f"/api/v1/jobs/{job}")
+    assert failed["error"]["code"] == "unrecoverable_epoch"
+    assert "--allow-skip-published" in failed["error"]["message"]
+    assert command_json(running, "restart", job, "--allow-skip-published")["state"] == "running"
+    assert running.get(f"/api/v1/jobs/{job}")["allow_skip_published"]
+    # It was allowed for that start; the next one asks again.
+    command(running, "restart", job)
+    assert not running.get(f"/api/v1/jobs/{job}")["allow_skip_published"]
+    command(running, "stop", job, "--mode", "force")
+
+
+def test_savepoint_is_deleted_and_its_name_is_free_again(running: Running, query: Path) -> None:
+    job = command_json(running, "start", str(query), "--checkpoint-interval", "1h")["job"]
+    running.wait_for_state(job, "running")
+    command(running, "savepoint", job, "keep")
+    taken = invoke(running, "savepoint", job, "keep")
+    assert isinstance(taken.exception, UserError)
+    assert f"`headgate savepoint {job} keep --delete`" in taken.exception.message
+    assert "keep of job" in command(running, "savepoint", job, "keep", "--delete")
+    assert running.get(f"/api/v1/jobs/{job}/savepoints") == []
+    gone = invoke(running, "savepoint", job, "keep", "--delete")
+    assert isinstance(gone.exception, UserError)
+    assert gone.exception.code == "no_such_savepoint"
+    assert "epoch 2" in command(running, "savepoint", job, "keep")
+    command(running, "stop", job, "--mode", "force")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headgate.config import Setting, load_config, settings
 
-PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
 def table() -> str:

@@ -11,7 +11,7 @@ from headgate.cli.app import app
 from headgate.cli.local.pipeline_file import load_pipeline
 from headgate.core.errors import UserError
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.py"))
 BODY = "from headgate import Pipeline\n{} = Pipeline('a').sql('SELECT counter FROM i')\n"
 
 
