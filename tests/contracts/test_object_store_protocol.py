@@ -15,7 +15,7 @@ from headgate.state.protocol.epoch_log import read_log
 from headgate.state.protocol.writes import Recorded, Stale, claim_generation, write_checkpoint
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
 from headgate.storage import job_folder, open_store
-from tests.unit.state.state_world import JOB, make_graph, start
+from tests.support.state_world import JOB, make_graph, start
 
 
 @pytest.fixture(params=["local", "memory", "s3"])

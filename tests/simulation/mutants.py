@@ -28,10 +28,10 @@ from headgate.core.ids import Epoch
 from headgate.core.messages import Commit
 from headgate.core.ports import ObjectStore
 from headgate.engine.worker.rules.epoch import EpochLedger, Segment
-from headgate.state.cleanup import retention
+from headgate.state.cleanup import decisions, retention
+from headgate.state.cleanup.survey import Survey
 from headgate.state.protocol import layout, writes
 from headgate.state.protocol.checkpoint_facts import encode_checkpoint
-from headgate.state.protocol.derive import SetAside
 from headgate.state.protocol.epoch_log import EpochLog, read_log
 from headgate.state.recovery import backend, examine, loading
 from tests.simulation.running import Outcome, first_violation, in_processes
@@ -418,27 +418,30 @@ def old_filters_dropped() -> list[Patch]:
 
 @mutant("retention does not look at savepoints")
 def savepoints_ignored() -> list[Patch]:
-    none: tuple[list[Any], list[SetAside]] = ([], [])
-    return [(retention._Survey, "_savepoints", lambda self: none)]
+    def no_savepoints(self: Survey) -> Any:
+        yield from ()
+        return [], []
+
+    return [(Survey, "_savepoints", no_savepoints)]
 
 
 @mutant("a damaged checkpoint counts as one of those to keep")
 def damaged_counts_as_kept() -> list[Patch]:
-    return [(retention.CheckpointFiles, "is_complete", lambda self, sizes: True)]
+    return [(decisions.CheckpointFiles, "is_complete", lambda self, sizes: True)]
 
 
 @mutant("whatever no checkpoint refers to is deleted, also what is just being written")
 def unfinished_files_deleted() -> list[Patch]:
-    return [(retention, "_is_garbage", lambda path, *rest: layout.generation_of(path) is not None)]
+    return [(decisions, "_is_garbage", lambda path, *rest: layout.generation_of(path) is not None)]
 
 
 @mutant("data is deleted before the records that refer to it")
 def data_deleted_first() -> list[Patch]:
     def plan_records(self: Any) -> Any:
-        plan = self.plan(2**62)
+        plan = yield from self.plan(2**62)
         return replace(plan, records=plan.manifests + plan.data)
 
-    return [(retention._Survey, "plan_records", plan_records)]
+    return [(Survey, "plan_records", plan_records)]
 
 
 @mutant("one checkpoint fewer is kept than was asked for")

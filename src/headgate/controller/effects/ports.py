@@ -11,7 +11,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings
 from headgate.core.ports import Clock, ObjectStore, WorkerFleet
-from headgate.state.cleanup.retention import FileCache
+from headgate.state.cleanup.retention import CleanupProgress
 
 
 class Slots(Protocol):
@@ -44,5 +44,5 @@ class JobPorts:
     # A secret for one generation.
     new_token: Callable[[], str]
     run_settings: Callable[[Generation], RunSettings]
-    # What retention has read already.
-    file_cache: FileCache = field(default_factory=FileCache)
+    # What retention has read already, and a cleanup that is not finished.
+    cleanup_progress: CleanupProgress = field(default_factory=CleanupProgress)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headgate.controller.effects.claimant import for_turn, may_claim_back
 from headgate.controller.effects.ports import JobPorts
-from headgate.controller.effects.timed_deletes import TimedDeletes, TimeSpent
 from headgate.controller.rules.actions import (
     ClaimGeneration,
     MarkCommitted,
@@ -261,19 +260,17 @@ def write_savepoint(action: WriteSavepoint, ports: JobPorts) -> SavepointWritten
 def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
     """Delete what no retained checkpoint, savepoint or live generation can reach.
 
-    Checkpoints wait for a cleanup, so it must not take long: a cleanup may be interrupted anywhere,
-    and what it leaves is found by the next one.
+    Checkpoints wait for a cleanup, so it must not take long: it goes on for its time, and the next
+    one goes on where it stopped.
     """
-    store = TimedDeletes(ports.open_store(), ports.clock, action.time_ms)
-    try:
-        report = retention.run_cleanup(
-            store,
-            ports.job,
-            keep_last=action.retained_checkpoints,
-            live_generation=action.generation,
-            now_ms=ports.clock.now_ms(),
-            cache=ports.file_cache,
-        )
-    except TimeSpent:
-        return CleanupDone(objects_deleted=store.deleted)
+    until_ms = ports.clock.now_ms() + action.time_ms
+    report = retention.run_cleanup(
+        ports.open_store(),
+        ports.job,
+        keep_last=action.retained_checkpoints,
+        live_generation=action.generation,
+        now_ms=ports.clock.now_ms(),
+        progress=ports.cleanup_progress,
+        until=lambda: ports.clock.now_ms() >= until_ms,
+    )
     return CleanupDone(objects_deleted=report.objects, bytes_deleted=report.bytes)

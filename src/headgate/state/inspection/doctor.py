@@ -15,7 +15,7 @@ from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import NO_EPOCH, Epoch, JobId
 from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state.cleanup.retention import ancestors_kept
+from headgate.state.cleanup.decisions import ancestors_kept
 from headgate.state.cleanup.strays import Strays, find_strays
 from headgate.state.inspection import findings
 from headgate.state.inspection.findings import Finding

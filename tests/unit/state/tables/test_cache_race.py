@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-from table_world import new_world
 
 from headgate.core.ports import ObjectStore
 from headgate.state.tables import KeyedTable, TableIo, TableVersion
 from headgate.storage import open_store
+from tests.support.table_world import new_world
 
 SCHEMA = pa.schema([("_hash", pa.int32()), ("key", pa.int64())])
 

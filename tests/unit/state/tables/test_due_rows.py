@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_world import new_world, rescale
 
 from headgate.state.tables import (
     KeyedTable,
@@ -14,6 +13,7 @@ from headgate.state.tables import (
     state_from_version,
     version_from_state,
 )
+from tests.support.table_world import new_world, rescale
 
 KEYED = pa.schema([("_hash", pa.int32()), ("k", pa.int64()), ("_time", pa.int64())])
 TIMED = pa.schema([("_hash", pa.int32()), ("_time", pa.int64())])

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_world import World, new_world, rescale
 
 from headgate.core.checkpoint import WATERMARK_MIN, TableState
 from headgate.state.tables import (
@@ -26,6 +25,7 @@ from headgate.state.tables import (
     state_from_version,
     version_from_state,
 )
+from tests.support.table_world import World, new_world, rescale
 
 DAY = dt.datetime(2024, 2, 29, 12, 0, 0, 5)
 # Every type that SQL can group by, with values that are easily confused.

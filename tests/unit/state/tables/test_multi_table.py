@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_world import World, new_world, rescale
 
 from headgate.core.checkpoint import TableState
 from headgate.state.tables import (
@@ -20,6 +19,7 @@ from headgate.state.tables import (
     version_from_state,
 )
 from headgate.state.tables.multi_table import survivors
+from tests.support.table_world import World, new_world, rescale
 
 SCHEMA = pa.schema(
     [

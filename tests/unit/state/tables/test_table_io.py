@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from table_world import World, new_world
 
 from headgate.core.errors import CheckpointInvalid, StorageError
 from headgate.core.model import from_json, to_json
@@ -26,6 +25,7 @@ from headgate.state.tables import (
 from headgate.state.tables.mapped import release_all
 from headgate.state.tables.rows import HASH
 from tests.support.stores import WriteOnceStore
+from tests.support.table_world import World, new_world
 
 SCHEMA = pa.schema(
     [("_hash", pa.int32()), ("key", pa.int64()), ("value", pa.string()), ("_deleted", pa.bool_())]

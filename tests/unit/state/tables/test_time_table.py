@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_world import World, new_world, rescale, rows_of
 
 from headgate.core.checkpoint import WATERMARK_MIN, TableState
 from headgate.state.tables import (
@@ -18,6 +17,7 @@ from headgate.state.tables import (
     state_from_version,
     version_from_state,
 )
+from tests.support.table_world import World, new_world, rescale, rows_of
 
 SCHEMA = pa.schema(
     [("_hash", pa.int32()), ("_time", pa.int64()), ("key", pa.string()), ("n", pa.int64())]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from state_world import JOB, DictStore, start
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import CheckpointInvalid
@@ -30,6 +29,7 @@ from headgate.state.protocol.records import (
     sha256_hex,
 )
 from headgate.state.protocol.writes import write_savepoint
+from tests.support.state_world import JOB, DictStore, start
 
 
 def stored() -> dict[type, tuple[str, bytes]]:

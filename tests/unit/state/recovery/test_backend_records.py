@@ -7,15 +7,6 @@ import json
 from collections.abc import Callable
 
 import pytest
-from recovery_world import job, metadata, pending, prepare, replayed, run
-from state_world import (
-    JOB,
-    SINK,
-    WINDOW,
-    DictStore,
-    make_graph,
-    start,
-)
 
 from headgate.core.errors import CheckpointInvalid, StorageError
 from headgate.core.ids import Epoch
@@ -25,6 +16,15 @@ from headgate.state.recovery.backend import (
     UnrecoverableEpoch,
 )
 from headgate.state.recovery.examine import Damaged, Examiner
+from tests.support.recovery_world import job, metadata, pending, prepare, replayed, run
+from tests.support.state_world import (
+    JOB,
+    SINK,
+    WINDOW,
+    DictStore,
+    make_graph,
+    start,
+)
 
 # ---- a damaged epoch record ----
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from state_world import JOB, Crash, DictStore, FailingStore, Writer, crash, make_graph, start
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import UserError
@@ -15,6 +14,16 @@ from headgate.state.cleanup.retention import run_cleanup
 from headgate.state.protocol.epoch_log import list_savepoints, read_log
 from headgate.state.protocol.writes import Stale, write_checkpoint, write_committed, write_savepoint
 from headgate.state.recovery.backend import LoadPrepared, NoCheckpoint, StateBackend
+from tests.support.state_world import (
+    JOB,
+    Crash,
+    DictStore,
+    FailingStore,
+    Writer,
+    crash,
+    make_graph,
+    start,
+)
 
 
 def cleanup(store: ObjectStore, live: int, keep_last: int = 2) -> None:

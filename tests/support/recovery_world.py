@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from state_world import (
+from headgate.core.graph import PipelineGraph
+from headgate.core.ids import Epoch
+from headgate.state.protocol import layout
+from headgate.state.recovery.backend import (
+    LoadPrepared,
+    StateBackend,
+)
+from tests.support.state_world import (
     JOB,
     SINK,
     WINDOW,
@@ -10,14 +17,6 @@ from state_world import (
     Writer,
     make_graph,
     start,
-)
-
-from headgate.core.graph import PipelineGraph
-from headgate.core.ids import Epoch
-from headgate.state.protocol import layout
-from headgate.state.recovery.backend import (
-    LoadPrepared,
-    StateBackend,
 )
 
 

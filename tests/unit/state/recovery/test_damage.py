@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from state_world import JOB, DictStore, make_cut, make_graph, start
 
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Generation
@@ -15,6 +14,7 @@ from headgate.state.cleanup.retention import run_cleanup
 from headgate.state.protocol.epoch_log import list_checkpoints, read_log
 from headgate.state.protocol.writes import Recorded
 from headgate.state.recovery.backend import LoadPrepared, StateBackend, UnrecoverableEpoch
+from tests.support.state_world import JOB, DictStore, make_cut, make_graph, start
 
 
 def build(generations: list[int], commit_last: bool) -> DictStore:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from state_world import JOB, SINK, WINDOW, DictStore, Writer, make_graph, start
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import UserError
 from headgate.core.ids import Epoch, Generation
-from headgate.state.cleanup.retention import CleanupReport, FileCache, run_cleanup
+from headgate.state.cleanup.retention import CleanupProgress, CleanupReport, run_cleanup
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import read_log
 from headgate.state.protocol.writes import delete_savepoint, write_savepoint
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
+from tests.support.state_world import JOB, SINK, WINDOW, DictStore, Writer, make_graph, start
 
 LATER_MS = 10**12
 
@@ -24,7 +24,7 @@ def cleanup(
     keep_last: int = 3,
     grace_ms: int = 0,
     now_ms: int = LATER_MS,
-    cache: FileCache | None = None,
+    progress: CleanupProgress | None = None,
 ) -> CleanupReport:
     return run_cleanup(
         store,
@@ -33,7 +33,7 @@ def cleanup(
         live_generation=Generation(live),
         now_ms=now_ms,
         grace_ms=grace_ms,
-        cache=cache,
+        progress=progress,
     )
 
 
@@ -248,7 +248,7 @@ def test_what_is_not_ours_is_left_alone() -> None:
         assert path in store.objects
 
 
-def test_a_cache_changes_nothing_but_the_number_of_reads() -> None:
+def test_what_was_read_before_changes_nothing_but_the_number_of_reads() -> None:
     class Reading(DictStore):
         reads = 0
 
@@ -257,15 +257,15 @@ def test_a_cache_changes_nothing_but_the_number_of_reads() -> None:
             return super().get(path)
 
     store, cached = Reading(), Reading()
-    cache = FileCache()
-    for each, kept in ((store, None), (cached, cache)):
+    progress = CleanupProgress()
+    for each, kept in ((store, None), (cached, progress)):
         writer = start(each, "a")
         for _ in range(12):
             writer.checkpoint()
-            cleanup(each, 1, cache=kept)
+            cleanup(each, 1, progress=kept)
     assert store.objects == cached.objects
     assert cached.reads < store.reads
-    assert sorted(cache.known) == [10, 11, 12]
+    assert sorted(progress.known.by_epoch) == [10, 11, 12]
 
 
 def test_the_ancestor_of_a_rewound_checkpoint_is_kept_while_it_may_be_needed() -> None:

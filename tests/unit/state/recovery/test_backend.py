@@ -5,17 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from recovery_world import job, metadata, pending, prepare, replayed, run, staged
-from state_world import (
-    JOB,
-    SINK,
-    SOURCE,
-    WINDOW,
-    DictStore,
-    make_cut,
-    make_graph,
-    start,
-)
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import CheckpointInvalid
@@ -26,6 +15,17 @@ from headgate.state.recovery.backend import (
     NoCheckpoint,
     StateBackend,
     UnrecoverableEpoch,
+)
+from tests.support.recovery_world import job, metadata, pending, prepare, replayed, run, staged
+from tests.support.state_world import (
+    JOB,
+    SINK,
+    SOURCE,
+    WINDOW,
+    DictStore,
+    make_cut,
+    make_graph,
+    start,
 )
 
 # ---- the usual ----

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from recovery_world import job, prepare
-from state_world import SINK, SOURCE, WINDOW, DictStore, make_graph
 
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.state.protocol import layout
 from headgate.state.protocol.graphs import read_graph, write_graph
+from tests.support.recovery_world import job, prepare
+from tests.support.state_world import SINK, SOURCE, WINDOW, DictStore, make_graph
 
 
 def with_options(graph: PipelineGraph, operator: str, **options: str) -> PipelineGraph:

@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from state_world import (
-    JOB,
-    Crash,
-    DictStore,
-    FailingStore,
-    crash,
-    make_graph,
-    start,
-    unavailable,
-)
 
 from headgate.core.errors import StorageError
 from headgate.core.ids import Generation
@@ -26,6 +16,16 @@ from headgate.state.protocol.writes import (
     write_committed,
 )
 from headgate.state.recovery.backend import LoadPrepared, StateBackend
+from tests.support.state_world import (
+    JOB,
+    Crash,
+    DictStore,
+    FailingStore,
+    crash,
+    make_graph,
+    start,
+    unavailable,
+)
 
 # get record, head marker, get previous, 3 metadata, manifest, fence, successor, record, list
 REQUESTS = 11

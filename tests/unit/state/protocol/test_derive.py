@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from state_world import JOB, Crash, DictStore, FailingStore, crash, start
 
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import Epoch
@@ -21,6 +20,7 @@ from headgate.state.protocol.derive import (
 from headgate.state.protocol.epoch_log import list_checkpoints, read_epoch_record, read_log
 from headgate.state.protocol.records import EpochRecord, Manifest, read_if_present
 from headgate.state.protocol.writes import write_checkpoint, write_committed
+from tests.support.state_world import JOB, Crash, DictStore, FailingStore, crash, start
 
 
 def state_of(store: DictStore, generation: int, epoch: int, attempt: int = 1) -> CheckpointState:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from recovery_world import job, prepare, run
-from state_world import (
+
+from headgate.core.errors import UserError
+from headgate.core.graph import PipelineGraph
+from tests.support.recovery_world import job, prepare, run
+from tests.support.state_world import (
     SINK,
     SOURCE,
     WINDOW,
     make_graph,
 )
-
-from headgate.core.errors import UserError
-from headgate.core.graph import PipelineGraph
 
 # ---- a changed query ----
 

@@ -6,17 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from state_world import (
-    JOB,
-    Crash,
-    DictStore,
-    FailingStore,
-    Writer,
-    crash,
-    make_graph,
-    start,
-    with_other_facts,
-)
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import InternalError, UserError
@@ -37,6 +26,17 @@ from headgate.state.protocol.writes import (
     write_savepoint,
 )
 from headgate.state.recovery.backend import StateBackend
+from tests.support.state_world import (
+    JOB,
+    Crash,
+    DictStore,
+    FailingStore,
+    Writer,
+    crash,
+    make_graph,
+    start,
+    with_other_facts,
+)
 
 
 def claim(store: DictStore, claimant: str, base: CheckpointRef | None = None) -> Generation:

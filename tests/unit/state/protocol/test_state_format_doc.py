@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from state_world import JOB
 
 from headgate.state.protocol import records
+from tests.support.state_world import JOB
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "state-format.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "state-format.md"
 EXAMPLES = dict(re.findall(r"^### (\w+)\n.*?```json\n(.*?)```", DOCUMENT.read_text(), re.S | re.M))
 KINDS = [
     "CurrentGeneration",
