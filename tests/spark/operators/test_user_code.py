@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headgate.core.errors import ErrorDomain, UdfError
 from headgate.core.graph import Column, PipelineGraph, Udf
-from headgate.engine.batch.microbatch import BatchFailed
+from headgate.core.spark_errors import BatchFailed
 from headgate.engine.batch.udfs import register_udfs
 from headgate.operators import ProcessSpec, ProjectSpec, UpdatingAggregateSpec
 from tests.spark.operators.pipeline import SECOND, Run, chain, col, folded, source_spec, timestamps

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampNTZType
 
 from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
-from headgate.connectors.failures import BAD_DATA_MARK
 from headgate.connectors.formats.leaves import (
     any_leaf,
     is_timestamp,
@@ -23,6 +22,7 @@ from headgate.connectors.formats.leaves import (
 from headgate.connectors.formats.options import SourceFormat
 from headgate.connectors.lines import NOT_UTF8
 from headgate.core.graph import OP_COLUMN, Column
+from headgate.core.spark_errors import BAD_DATA_MARK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

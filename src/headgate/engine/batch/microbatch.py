@@ -11,14 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate.connectors.base import Sink, Source
-from headgate.connectors.failures import source_error
 from headgate.core.checkpoint import StagedFile
-from headgate.core.errors import ErrorDomain, ErrorInfo, HeadgateError, InternalError, RetryHint
+from headgate.core.errors import InternalError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.model import JsonValue
+from headgate.core.spark_errors import BatchFailed, error_of_task
 from headgate.engine.batch.context import BatchRequest, PipelineState
-from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam, task_error_in
+from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam
 from headgate.engine.batch.udfs import register_udfs
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.observed import SourceObserved, known_rows
@@ -43,15 +43,6 @@ class BatchResult:
     observed: dict[OperatorId, SourceObserved]
     staged: dict[OperatorId, tuple[StagedFile, ...]]
     timings: dict[str, float]
-
-
-class BatchFailed(HeadgateError):
-    """A micro-batch that Spark could not finish, with the cause as data."""
-
-    def __init__(self, info: ErrorInfo) -> None:
-        super().__init__(info.message, code=info.code, operator=info.operator, detail=info.detail)
-        self.domain = info.domain
-        self.retry = info.retry
 
 
 @dataclass
@@ -99,7 +90,7 @@ class Engine:
             planned = time.perf_counter()
             plan.collect()
         except PySparkException as error:
-            raise BatchFailed(classify(error)) from error
+            raise BatchFailed(error_of_task(error)) from error
         finally:
             builder.release()
         reports = {
@@ -183,31 +174,3 @@ def discard_scratch(before: PipelineState, after: PipelineState) -> None:
 def scratch_paths(state: PipelineState) -> set[str]:
     runs = {s.path for versions in state.tables.values() for v in versions for s in v.scratch}
     return runs | {b.path for buffers in state.buffers.values() for b in buffers}
-
-
-def classify(error: PySparkException) -> ErrorInfo:
-    """Say whose fault a failed micro-batch is.
-
-    A deliberate error of a task carries its own description. Wrong data under the user's own
-    expressions (a cast that fails, a division by zero) is theirs; anything else is tried again.
-    """
-    text = str(error)
-    found = task_error_in(text)
-    if found is not None:
-        return found
-    of_source = source_error(error)
-    if of_source is not None:
-        return of_source.info()
-    condition = error.getCondition() if hasattr(error, "getCondition") else None
-    state = error.getSqlState() if condition else None
-    summary = text.split("\n", 1)[0][:2000]
-    # SQLSTATE classes: 22 data exception, 42 syntax or rule violation, 21 cardinality.
-    if state is not None and state[:2] in ("21", "22", "42"):
-        return ErrorInfo(
-            message=summary,
-            domain=ErrorDomain.USER,
-            retry=RetryHint.NO_RETRY,
-            code=f"spark.{condition}",
-            detail=text[:8000],
-        )
-    return ErrorInfo(message=summary, code=f"spark.{condition or 'failed'}", detail=text[:8000])

@@ -7,17 +7,14 @@ computes the same answer into files of its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.accumulators import AccumulatorParam
 
 from headgate.core.checkpoint import StagedFile
-from headgate.core.errors import ErrorInfo, HeadgateError
 from headgate.core.ids import OperatorId
-from headgate.core.model import from_json, to_json
 from headgate.state.tables.version import TableVersion
 
 if TYPE_CHECKING:
@@ -70,43 +67,3 @@ class ReportsParam(AccumulatorParam[Reports]):
     def addInPlace(self, value1: Reports, value2: Reports) -> Reports:  # noqa: N802
         value1.update(value2)
         return value1
-
-
-_MARK = re.compile(r"HEADGATE_ERROR(\{.*\})HEADGATE_END")
-
-
-class TaskError(Exception):
-    """Carries an `ErrorInfo` through Spark, which keeps only the text of an exception."""
-
-    def __init__(self, info: ErrorInfo) -> None:
-        super().__init__(f"HEADGATE_ERROR{to_json(info).decode()}HEADGATE_END")
-
-
-def guarded(operator: OperatorId, task: ArrowTask) -> ArrowTask:
-    """Let a deliberate error of a task reach the driver as what it is, with the operator's name."""
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        try:
-            yield from task(batches)
-        except HeadgateError as error:
-            info = error.info()
-            named = ErrorInfo(
-                message=info.message,
-                domain=info.domain,
-                retry=info.retry,
-                code=info.code,
-                operator=info.operator or operator,
-                detail=info.detail,
-            )
-            raise TaskError(named) from error
-
-    return run
-
-
-def task_error_in(text: str) -> ErrorInfo | None:
-    """Find the deliberate error in the text of a Spark failure."""
-    match = _MARK.search(text)
-    if match is None:
-        return None
-    found: ErrorInfo = from_json(ErrorInfo, match[1])
-    return found

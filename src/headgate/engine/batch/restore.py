@@ -16,9 +16,8 @@ from pyspark.errors import PySparkException
 
 from headgate.core.checkpoint import LoadingPlan, SubtaskLoad
 from headgate.core.ids import OperatorId
+from headgate.core.spark_errors import BatchFailed, error_of_task, guarded
 from headgate.engine.batch.context import BatchContext, PipelineState
-from headgate.engine.batch.microbatch import BatchFailed, classify
-from headgate.engine.batch.reports import guarded
 from headgate.engine.task.subtask import table_io
 from headgate.state.tables.version import decode_schema, version_from_state
 
@@ -82,4 +81,4 @@ def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) 
         rows.mapInArrow(task, "done int").collect()
     except PySparkException as error:
         # What is wrong with a file must reach the controller: it then looks for another checkpoint.
-        raise BatchFailed(classify(error)) from error
+        raise BatchFailed(error_of_task(error)) from error

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headgate.core.errors import UdfError
 from headgate.core.graph import PipelineGraph
-from headgate.engine.batch.reports import TaskError
+from headgate.core.spark_errors import TaskError
 from headgate.engine.task.usercode import module_namespace, user_code
 from headgate.udf import is_vectorized
 

@@ -29,6 +29,8 @@ _BITS: dict[str, tuple[np.ufunc, int]] = {
     "bit_xor": (np.bitwise_xor, 0),
 }
 
+_DECIMAL_DIGITS_MAX = 76
+
 MERGED_IN_ARROW = frozenset(_ARROW) | frozenset(_BITS)
 
 
@@ -37,7 +39,7 @@ def merge_rows(
 ) -> pa.Table:
     """Return one row per distinct `keys`, partials merged, columns as in `schema`.
 
-    Raises nothing on overflow: Spark has already widened sums to bigint or decimal.
+    Raises `UserError` if a sum no longer fits its type, as Spark does.
     """
     if rows.num_rows == 0:
         return rows.select(schema.names).cast(schema)
@@ -46,11 +48,17 @@ def merge_rows(
     aggregates = [(name, _ARROW[how], _OPTIONS) for name, how in merges.items()]
     source, nan_checks = _with_nan_checks(_as_numbers(rows, merges), merges)
     aggregates += [(check, "any", _OPTIONS) for check in nan_checks.values()]
+    source, sum_checks = _with_sum_checks(source, merges)
+    aggregates += [(check, "sum", _OPTIONS) for check in sum_checks.values()]
     grouped = source.group_by(list(keys), use_threads=False).aggregate(aggregates)
     columns = {name: grouped[f"{name}_{_ARROW[how]}"] for name, how in merges.items()}
     for name, check in nan_checks.items():
         columns[name] = _nan_where(grouped[f"{check}_any"], columns[name])
+    for name, check in sum_checks.items():
+        _check_sums(columns[name], grouped[f"{check}_sum"], schema.field(name).type)
     columns |= {key: grouped[key] for key in keys}
+    for name, how in merges.items():
+        columns[name] = _fitted(columns[name], how, schema.field(name).type)
     return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
@@ -83,14 +91,18 @@ def merge_pair(old: pa.Array, new: pa.Array, how: str) -> pa.Array:
     try:
         merged = _PAIR[how](old, new)
     except pa.ArrowInvalid as error:
-        raise UserError(
-            f"a {how} no longer fits into {new.type}: use a wider type or an average",
-            code="overflow",
-            detail=str(error),
-        ) from error
+        raise _overflow(how, new.type, str(error)) from error
     if old.null_count == 0 and new.null_count == 0:
         return merged
     return pc.coalesce(merged, old, new)
+
+
+def _overflow(how: str, kind: pa.DataType, detail: str) -> UserError:
+    return UserError(
+        f"a {how} no longer fits into {kind}: use a wider type or an average",
+        code="overflow",
+        detail=detail,
+    )
 
 
 def _add(old: pa.Array, new: pa.Array) -> pa.Array:
@@ -180,6 +192,61 @@ def _with_nan_checks(rows: pa.Table, merges: Mapping[str, str]) -> tuple[pa.Tabl
                 checks[name] = f"_nan_{name}"
                 rows = rows.append_column(checks[name], marks)
     return rows, checks
+
+
+def _with_sum_checks(rows: pa.Table, merges: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
+    """Let sums be taken so that one which does not fit is seen: Arrow's wrap around in silence.
+
+    Decimals are summed in twice their width. Beside whole numbers that might get too large their
+    upper halves are summed: see `_check_sums`.
+    """
+    checks: dict[str, str] = {}
+    for name, how in merges.items():
+        column, kind = rows[name], rows.schema.field(name).type
+        if how != "sum":
+            continue
+        if pa.types.is_decimal(kind):
+            wide = column.cast(pa.decimal256(_DECIMAL_DIGITS_MAX, kind.scale))
+            rows = rows.set_column(rows.schema.get_field_index(name), name, wide)
+        elif pa.types.is_integer(kind) and not _surely_fits(column):
+            checks[name] = f"_upper_{name}"
+            upper = pc.shift_right(column.cast(pa.int64()), 32)
+            rows = rows.append_column(checks[name], upper)
+    return rows, checks
+
+
+def _surely_fits(column: pa.ChunkedArray) -> bool:
+    """Whether no sum over values of the column can leave 64 bits."""
+    bounds = pc.min_max(column).as_py()
+    greatest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
+    return bool(greatest * len(column) < 2**63)
+
+
+def _check_sums(sums: pa.ChunkedArray, upper: pa.ChunkedArray, kind: pa.DataType) -> None:
+    """Raise if a sum has wrapped around, given the sum of the upper halves of its numbers.
+
+    A number is its upper half times 2**32 and its lower half, which is not negative. The sum is
+    exact modulo 2**64, so what it has beyond the upper halves is the sum of the lower ones as long
+    as that is below 2**64: which more than 2**32 rows would be needed for.
+    """
+    total = one_array(pc.fill_null(sums, 0)).to_numpy(zero_copy_only=False)
+    high = one_array(pc.fill_null(upper, 0)).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        low = (total - (high << 32)).view(np.uint64)
+    # The carry of the lower halves goes to the upper ones; together they must fit into 32 bits.
+    whole = high + (low >> np.uint64(32)).astype(np.int64)
+    if ((whole < -(2**31)) | (whole >= 2**31)).any():
+        raise _overflow("sum", kind, "partial sums were merged beyond 64 bits")
+
+
+def _fitted(column: pa.ChunkedArray, how: str, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return the merged column in its type."""
+    if how != "sum" or column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise _overflow(how, kind, str(error)) from error
 
 
 def _nan_where(mask: pa.Array, values: pa.Array) -> pa.Array:

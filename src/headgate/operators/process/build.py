@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
-from headgate.engine.batch.reports import guarded
+from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.core.graph import Operator
-from headgate.engine.batch.reports import guarded
+from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.plans import mapped

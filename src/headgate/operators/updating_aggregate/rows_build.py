@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator
-from headgate.engine.batch.reports import guarded
+from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns

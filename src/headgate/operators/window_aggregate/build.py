@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Hop, Operator, Session, Tumble
-from headgate.engine.batch.reports import guarded
+from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.plans import aggregated, mapped, selected

@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate.connectors.base import KnowingSource, KnownRows, Source
-from headgate.connectors.failures import source_error
 from headgate.connectors.filesystem.position import FilePosition
 from headgate.core.errors import BadDataError, InternalError, StorageError, UserError
 from headgate.core.model import JsonValue
+from headgate.core.spark_errors import source_error
 from headgate.testing import columns, cut_positions, open_source, read_rows
 
 COLUMNS = columns(n="bigint")

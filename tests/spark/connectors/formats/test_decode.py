@@ -11,12 +11,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from headgate.connectors.failures import source_error
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.formats.options import SourceFormat
 from headgate.connectors.lines import NOT_UTF8
 from headgate.core.errors import BadDataError
 from headgate.core.graph import Column
+from headgate.core.spark_errors import source_error
 from headgate.testing import columns
 
 MOMENT = datetime(2023, 10, 9, 17, 13, 40, 200_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
-from headgate.engine.batch.reports import guarded
+from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import exchanged_by, hash_columns

@@ -107,3 +107,50 @@ def test_only_columns_are_renamed() -> None:
         "`_old_p` / p(`_old_p`) + s.p + 'p' + `_old_p` -- p"
     )
     assert renamed("p.x[`a``b`]", names) == "`_old_p`.x[`_new`]"
+
+
+def _sums(values: list[Any], kind: pa.DataType, groups: list[int] | None = None) -> list[Any]:
+    """Sum by key through `merge_rows`; without groups all rows are of one key."""
+    rows = pa.table(
+        {"k": pa.array(groups or [0] * len(values), pa.int64()), "s": pa.array(values, kind)}
+    )
+    merged: list[Any] = merge_rows(rows, ["k"], {"s": "sum"}, rows.schema)["s"].to_pylist()
+    return merged
+
+
+BIG, LEAST, MOST = 2**62 + 5, -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([BIG, BIG], pa.int64()),
+        ([-BIG, -BIG], pa.int64()),
+        ([MOST, 1], pa.int64()),
+        ([LEAST, -1], pa.int64()),
+        ([BIG] * 4, pa.int64()),
+        ([BIG] * 7, pa.int64()),
+        ([Decimal(9 * 10**37), Decimal(9 * 10**37)], pa.decimal128(38, 0)),
+        ([Decimal(9 * 10**27), Decimal(9 * 10**27)], pa.decimal128(28, 0)),
+        ([Decimal("-9.5"), Decimal("-9.5")], pa.decimal128(2, 1)),
+    ],
+)
+def test_partials_whose_sum_does_not_fit_are_refused_as_in_an_updating_aggregate(
+    values: list[Any], kind: pa.DataType
+) -> None:
+    with pytest.raises(UserError, match="no longer fits into") as merged:
+        _sums(values, kind)
+    with pytest.raises(UserError) as paired:
+        merge_pair(pa.array(values[:1], kind), pa.array(values[1:2], kind), "sum")
+    assert (merged.value.code, merged.value.args) == (paired.value.code, paired.value.args)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(LEAST, MOST)), min_size=1, max_size=12))
+def test_sums_of_whole_numbers_are_exact_or_refused(rows: list[tuple[int, int]]) -> None:
+    groups, values = [g for g, _ in rows], [v for _, v in rows]
+    exact = {g: sum(v for h, v in rows if h == g) for g in groups}
+    if all(LEAST <= total <= MOST for total in exact.values()):
+        assert sorted(_sums(values, pa.int64(), groups)) == sorted(exact.values())
+    else:
+        with pytest.raises(UserError):
+            _sums(values, pa.int64(), groups)

@@ -1,0 +1,128 @@
+"""Errors that travel through Spark: what a task meant is found again on the driver.
+
+Spark keeps only the text of an exception. A deliberate error of a task is therefore written into
+that text, and read out of it on the other side. There are three ways in:
+
+- `guarded` around what runs in `mapInArrow`, and `TaskError` in the user's functions: the whole
+  error as JSON between two marks;
+- `BAD_DATA_MARK` in the message of Spark's own `raise_error`, for a row that the JVM cannot read;
+- a deliberate error that a source raises in a Python task, known by the name of its class.
+
+`error_of_task` is the only way out. Nothing here imports Spark: its exceptions are told by what
+they answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headgate.core import errors
+from headgate.core.errors import (
+    BadDataError,
+    ErrorDomain,
+    ErrorInfo,
+    HeadgateError,
+    RetryHint,
+)
+from headgate.core.ids import OperatorId
+from headgate.core.model import from_json, to_json
+
+# Starts the message of a bad row on the JVM.
+BAD_DATA_MARK = "headgate bad data:"
+
+_MARKED = re.compile(r"HEADGATE_ERROR(\{.*\})HEADGATE_END")
+_BAD_ROW = re.compile(re.escape(BAD_DATA_MARK) + r" (table [^\n]*)")
+_RAISED = re.compile(r"^headgate\.core\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
+
+# SQLSTATE classes of wrong data or wrong expressions: 21 cardinality, 22 data exception,
+# 42 syntax or rule violation.
+_OF_THE_USER = ("21", "22", "42")
+_SUMMARY_CHARACTERS_MAX = 2000
+_DETAIL_CHARACTERS_MAX = 8000
+
+Task = Callable[[Iterator[Any]], Iterator[Any]]
+
+
+class TaskError(Exception):
+    """Carries an `ErrorInfo` through Spark, which keeps only the text of an exception."""
+
+    def __init__(self, info: ErrorInfo) -> None:
+        super().__init__(f"HEADGATE_ERROR{to_json(info).decode()}HEADGATE_END")
+
+
+class BatchFailed(HeadgateError):
+    """Work that Spark could not finish, with the cause as data."""
+
+    def __init__(self, info: ErrorInfo) -> None:
+        super().__init__(info.message, code=info.code, operator=info.operator, detail=info.detail)
+        self.domain = info.domain
+        self.retry = info.retry
+
+
+def guarded(operator: OperatorId, task: Task) -> Task:
+    """Let a deliberate error of a task reach the driver as what it is, with the operator's name."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from task(batches)
+        except HeadgateError as error:
+            info = error.info()
+            named = ErrorInfo(
+                message=info.message,
+                domain=info.domain,
+                retry=info.retry,
+                code=info.code,
+                operator=info.operator or operator,
+                detail=info.detail,
+            )
+            raise TaskError(named) from error
+
+    return run
+
+
+def error_of_task(error: BaseException) -> ErrorInfo:
+    """Say whose fault work that Spark could not finish is.
+
+    A deliberate error of a task carries its own description. Wrong data under the user's own
+    expressions (a cast that fails, a division by zero) is theirs; anything else is tried again.
+    """
+    text = str(error)
+    marked = _MARKED.search(text)
+    if marked is not None:
+        found: ErrorInfo = from_json(ErrorInfo, marked[1])
+        return found
+    of_source = source_error(error)
+    if of_source is not None:
+        return of_source.info()
+    condition = error.getCondition() if hasattr(error, "getCondition") else None
+    state = error.getSqlState() if condition and hasattr(error, "getSqlState") else None
+    summary = text.split("\n", 1)[0][:_SUMMARY_CHARACTERS_MAX]
+    detail = text[:_DETAIL_CHARACTERS_MAX]
+    code = f"spark.{condition or 'failed'}"
+    if state is not None and state[:2] in _OF_THE_USER:
+        return ErrorInfo(
+            message=summary,
+            domain=ErrorDomain.USER,
+            retry=RetryHint.NO_RETRY,
+            code=code,
+            detail=detail,
+        )
+    return ErrorInfo(message=summary, code=code, detail=detail)
+
+
+def source_error(error: BaseException) -> HeadgateError | None:
+    """Return the source's own error inside an error of Spark, or None: it has another cause."""
+    text = str(error)
+    bad_row = _BAD_ROW.search(text)
+    if bad_row is not None:
+        row = bad_row[1].split(" SQLSTATE:")[0].rstrip()
+        return BadDataError(
+            f"{row}. Repair the data, or set bad_data = 'drop' to leave such rows out."
+        )
+    raised = _RAISED.search(text)
+    kind = getattr(errors, raised[1], None) if raised else None
+    if raised and isinstance(kind, type) and issubclass(kind, HeadgateError):
+        return kind(raised[2])
+    return None
