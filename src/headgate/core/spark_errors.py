@@ -93,11 +93,12 @@ def error_of_task(error: BaseException) -> ErrorInfo:
     if marked is not None:
         found: ErrorInfo = from_json(ErrorInfo, marked[1])
         return found
-    of_source = source_error(error)
-    if of_source is not None:
-        return of_source.info()
     condition = error.getCondition() if hasattr(error, "getCondition") else None
     state = error.getSqlState() if condition and hasattr(error, "getSqlState") else None
+    # A plan that is refused is shown in full, marks and all: nothing has run yet.
+    of_source = None if state is not None and state.startswith("42") else source_error(error)
+    if of_source is not None:
+        return of_source.info()
     summary = text.split("\n", 1)[0][:_SUMMARY_CHARACTERS_MAX]
     detail = text[:_DETAIL_CHARACTERS_MAX]
     code = f"spark.{condition or 'failed'}"

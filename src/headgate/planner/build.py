@@ -106,6 +106,9 @@ def _named(exprs: Exprs) -> tuple[NamedExpr, ...]:
 def _conjunction(conditions: list[exp.Expr]) -> str | None:
     if not conditions:
         return None
+    if len(conditions) == 1 and isinstance(conditions[0], exp.Null):
+        # Spark takes no condition without a type, and gives it none if it stands alone.
+        return "CAST(NULL AS BOOLEAN)"
     texts = [
         f"({spark_text(c)})" if len(conditions) > 1 and isinstance(c, exp.Or) else spark_text(c)
         for c in conditions

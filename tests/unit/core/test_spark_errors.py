@@ -73,3 +73,9 @@ def test_wrong_data_is_the_users_and_the_rest_is_tried_again(
     info = error_of_task(OfSpark("first line\nsecond", "DIVIDE_BY_ZERO", state))
     assert (info.domain, info.code) == (domain, "spark.DIVIDE_BY_ZERO")
     assert info.message == "first line"
+
+
+def test_a_plan_that_is_refused_is_no_bad_row_though_it_shows_the_mark() -> None:
+    plan = f"no boolean\nFilter raise_error(concat({BAD_DATA_MARK} table t: not a row: , a#1))"
+    info = error_of_task(OfSpark(plan, "DATATYPE_MISMATCH", "42K09"))
+    assert (info.code, info.message) == ("spark.DATATYPE_MISMATCH", "no boolean")

@@ -98,16 +98,19 @@ class Engine:
             for key, report in self._reports.value.items()
             if report.batch == request.context.batch
         }
-        check_subtasks(self.graph, reports, request.context.parallelism)
+        check_subtasks(builder.subtasks, reports)
         observed = dict(builder.known)
         for source, observation in builder.observations.items():
             seen = observation.get["seen"]
             observed[source] = SourceObserved(
                 seen["watermark"], seen["rows"], seen["bad"], seen["bad_sample"]
             )
+        next_state = _next_state(state, reports)
+        if request.context.barrier:
+            check_buffers(next_state)
         done = time.perf_counter()
         return BatchResult(
-            state=_next_state(state, reports),
+            state=next_state,
             reports=reports,
             observed=observed,
             staged=_staged(reports),
@@ -128,18 +131,33 @@ class Engine:
             self._light_rows = light
 
 
-def check_subtasks(graph: PipelineGraph, reports: Reports, parallelism: int) -> None:
-    """Refuse a micro-batch whose stateful subtasks were numbered otherwise than their state is.
+def check_subtasks(expected: dict[OperatorId, int], reports: Reports) -> None:
+    """Refuse a micro-batch whose stateful subtasks are not those that their state belongs to.
 
-    Each would have worked on no state, and what it reports would be kept for nobody.
+    One too many would have worked on no state, and what it reports would be kept for nobody. One
+    that is missing, because Spark saw no need of it, would keep the state of yesterday.
     """
+    ran: dict[OperatorId, set[int]] = {operator: set() for operator in expected}
     for operator, subtask in reports:
-        if subtask >= parallelism and graph.operator(operator).spec.role == "stateful":
+        if operator in ran:
+            ran[operator].add(subtask)
+    for operator, subtasks in ran.items():
+        if subtasks != set(range(expected[operator])):
             raise InternalError(
-                f"operator {operator} ran as subtask {subtask} of {parallelism}: its state cannot "
-                "be right. This is a defect of the plan.",
+                f"operator {operator} ran as subtasks {sorted(subtasks)}, and must run as "
+                f"{expected[operator]}: its state cannot be right. This is a defect of the plan.",
                 operator=operator,
             )
+
+
+def check_buffers(state: PipelineState) -> None:
+    """Refuse a barrier that has not staged all output: what is left would be in no checkpoint."""
+    for sink in state.buffers:
+        raise InternalError(
+            f"sink {sink} has output that its subtasks did not stage at the barrier. This is a "
+            "defect of the plan.",
+            operator=sink,
+        )
 
 
 def _next_state(state: PipelineState, reports: Reports) -> PipelineState:

@@ -18,9 +18,14 @@ from headgate.engine.jvm.gateway import StartingJvm
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-# An empty micro-batch must still run its stateful operators (a window may be due), so the
-# optimizer may not remove a plan because its input is empty.
-_EXCLUDED_RULES = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+# An empty micro-batch must still run its stateful operators (a window may be due) and be seen to
+# read its sources, so the optimizer may not remove a plan because its input is empty, because no
+# row passes a condition that is always false, or because none is wanted.
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+_EXCLUDED_RULES = ",".join(
+    f"{_OPTIMIZER}.{rule}"
+    for rule in ("PropagateEmptyRelation", "PruneFilters", "OptimizeLimitZero")
+)
 
 # Micro-batches leave little behind, and nobody waits for a pause of milliseconds: the collector
 # that costs least. The compiler is told to leave alone what is only lukewarm: on few cores it takes

@@ -15,10 +15,12 @@ from headgate.connectors.base import Sink, Source
 from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.operator_spec import OperatorSpec
+from headgate.core.spark_errors import Task, guarded
 from headgate.engine.batch.context import BatchContext, BatchRequest, PipelineState
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.observed import SourceObserved
 from headgate.engine.plan.schema import as_nullable
+from headgate.engine.task.subtask import OperatorTask, StatefulSubtask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +54,8 @@ class Builder:
     # Of each source either what it knew, or the observation of its rows.
     known: dict[OperatorId, SourceObserved] = field(default_factory=dict)
     observations: dict[OperatorId, Observation] = field(default_factory=dict)
+    # How many subtasks of each stateful operator must report.
+    subtasks: dict[OperatorId, int] = field(default_factory=dict)
     persisted: list[DataFrame] = field(default_factory=list)
     frames: dict[OperatorId, Frame] = field(default_factory=dict)
     observed_once: dict[OperatorId, Frame] = field(default_factory=dict)
@@ -130,6 +134,21 @@ class Builder:
         if name not in self.columns:
             self.columns[name] = df.columns
         return self.columns[name]
+
+    def stateful(self, operator: OperatorId, task: OperatorTask, *, keyed: bool = True) -> Task:
+        """Return what runs in the subtasks of a stateful operator, and expect them to run.
+
+        Without keys everything belongs to subtask 0, and there is no other.
+        """
+        self.subtasks[operator] = self.context.parallelism if keyed else 1
+        subtask = StatefulSubtask(
+            context=self.context,
+            operator=operator,
+            versions=self.state.versions(operator),
+            reports=self.reports,
+            task=task,
+        )
+        return guarded(operator, subtask)
 
     def kept(self, operator: OperatorId, make: Callable[[], T]) -> T:
         """Return what an operator keeps on the driver beyond the micro-batch, made once."""

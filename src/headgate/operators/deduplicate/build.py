@@ -6,13 +6,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import exchanged_by, hash_columns
 from headgate.engine.plan.text import named
 from headgate.engine.task.batches import ARRIVAL
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.deduplicate.spec import DeduplicateSpec
 from headgate.operators.deduplicate.task import DeduplicateTask
 
@@ -35,12 +33,9 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     owned = exchanged_by(rows, keys, parallelism).selectExpr("*", *hash_columns(keys))
     spark_schema, arrow_schema = builder.schema_of(operator.id, owned)
     names = [*(e.name for e in spec.exprs), TIMESTAMP_COLUMN]
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=DeduplicateTask(
+    subtask = builder.stateful(
+        operator.id,
+        DeduplicateTask(
             schema=arrow_schema,
             keys=tuple(keys),
             output=pa.schema([arrow_schema.field(name) for name in names]),
@@ -48,4 +43,4 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ),
     )
     output = StructType([spark_schema[name] for name in names])
-    return Frame(owned.mapInArrow(guarded(operator.id, subtask), output), aligned=True)
+    return Frame(owned.mapInArrow(subtask, output), aligned=True)

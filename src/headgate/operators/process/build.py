@@ -5,13 +5,11 @@ from __future__ import annotations
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.plan.text import named
 from headgate.engine.task.batches import ARRIVAL
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.process.spec import ProcessSpec
 from headgate.operators.process.task import ProcessTask
 
@@ -38,12 +36,9 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     _, arrow_schema = builder.schema_of(operator.id, owned)
     fields = [StructField(c.name, DataType.fromDDL(c.type)) for c in spec.output]
     output = StructType([*fields, StructField(TIMESTAMP_COLUMN, TimestampType())])
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=ProcessTask(
+    subtask = builder.stateful(
+        operator.id,
+        ProcessTask(
             file=spec.file,
             attribute=spec.attribute,
             schema=arrow_schema,
@@ -51,6 +46,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
             columns=tuple(e.name for e in columns),
             output=to_arrow_schema(output, timezone="UTC"),
         ),
+        keyed=bool(keys),
     )
-    frame = owned.mapInArrow(guarded(operator.id, subtask), output)
+    frame = owned.mapInArrow(subtask, output)
     return Frame(frame, aligned=bool(keys) or parallelism == 1)

@@ -6,13 +6,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, hash_columns
 from headgate.engine.plan.plans import aggregated, filtered, mapped, selected
 from headgate.engine.plan.text import named, quoted
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.updating_aggregate.changes import exploded, new, old
 from headgate.operators.updating_aggregate.rename import renamed
 from headgate.operators.updating_aggregate.rows_build import build_by_rows
@@ -29,23 +27,21 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     grouped = _grouped(spec, source.df)
     spark_schema, arrow_schema = builder.schema_of(operator.id, grouped)
     keys = tuple(k.name for k in spec.keys) or (NO_KEY,)
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=UpdatingTask(
+    subtask = builder.stateful(
+        operator.id,
+        UpdatingTask(
             schema=arrow_schema,
             keys=keys,
             merges={p.name: p.merge for p in spec.partials},
             ttl_us=spec.ttl_ms * 1000,
             input_updating=spec.input_updating,
         ),
+        keyed=bool(spec.keys),
     )
     pairs = mapped(
         grouped,
         spark_schema.names,
-        guarded(operator.id, subtask),
+        subtask,
         _pair_schema(spec, spark_schema),
     )
     computed = _outputs(spec, pairs)

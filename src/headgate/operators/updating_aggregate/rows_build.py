@@ -7,12 +7,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.plan.text import named, quoted
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.updating_aggregate.changes import exploded, new, old
 from headgate.operators.updating_aggregate.rows_task import (
     AFTER,
@@ -41,22 +39,20 @@ def build_by_rows(
     spark_schema, arrow_schema = builder.schema_of(operator.id, owned)
     state_keys = tuple(keys) or (NO_KEY,)
     values = tuple(r.name for r in kept)
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=UpdatingRowsTask(
+    subtask = builder.stateful(
+        operator.id,
+        UpdatingRowsTask(
             schema=arrow_schema,
             keys=state_keys,
             values=values,
             ttl_us=spec.ttl_ms * 1000,
             input_updating=spec.input_updating,
         ),
+        keyed=bool(keys),
     )
     fields = [StructField(name, spark_schema[name].dataType) for name in (*state_keys, *values)]
     fields += [StructField(WHICH, IntegerType()), StructField("_time", LongType())]
-    bags = owned.mapInArrow(guarded(operator.id, subtask), StructType(fields))
+    bags = owned.mapInArrow(subtask, StructType(fields))
     pairs = _pairs(spec, exchanged_by(bags, keys, parallelism), keys)
     schema, _ = builder.schema_of(f"{operator.id}/outputs", pairs)
     changes = exploded(pairs, schema, keys, [o.name for o in spec.outputs])

@@ -10,12 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, NamedExpr, Operator
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import exchanged_by, hash_columns
 from headgate.engine.plan.text import named, quoted
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.updating_join.spec import UpdatingJoinSpec
 from headgate.operators.updating_join.task import LEFT, RIGHT, SIDE, UpdatingJoinTask
 
@@ -43,15 +41,9 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         right=tuple(column.name for column in right),
         ttl_us=spec.ttl_ms * 1000,
     )
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=task,
-    )
+    subtask = builder.stateful(operator.id, task)
     schema = StructType([spark_schema[name] for name in task.output_schema().names])
-    pairs = owned.mapInArrow(guarded(operator.id, subtask), schema)
+    pairs = owned.mapInArrow(subtask, schema)
     if spec.residual is not None:
         pairs = pairs.where(spec.residual)
     output = pairs.selectExpr(

@@ -11,13 +11,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Hop, Operator, Session, Tumble
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.plans import aggregated, mapped, selected
 from headgate.engine.plan.text import named, quoted
 from headgate.engine.task.merging import MERGED_IN_ARROW
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.window_aggregate.session_build import build_session_aggregate
 from headgate.operators.window_aggregate.spec import WindowAggregateSpec
 from headgate.operators.window_aggregate.task import LATE_COLUMN, WindowTask
@@ -34,12 +32,9 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     spark_schema, arrow_schema = builder.schema_of(operator.id, binned)
     # What Arrow cannot merge (bit operations) passes unmerged and meets in Spark.
     in_arrow = all(p.merge in MERGED_IN_ARROW for p in spec.partials) and not spec.rows
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=WindowTask(
+    subtask = builder.stateful(
+        operator.id,
+        WindowTask(
             schema=arrow_schema,
             slide=slide,
             width=width,
@@ -47,7 +42,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
             merges={p.name: p.merge for p in spec.partials} if in_arrow else None,
         ),
     )
-    closed = mapped(binned, spark_schema.names, guarded(operator.id, subtask), spark_schema)
+    closed = mapped(binned, spark_schema.names, subtask, spark_schema)
     keys = [quoted(k.name) for k in spec.keys]
     if spec.rows:
         # Any aggregate at all: the closed windows' rows are aggregated as a batch would.

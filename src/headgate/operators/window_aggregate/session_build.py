@@ -11,13 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator, Session
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns
 from headgate.engine.plan.plans import aggregated, mapped, selected
 from headgate.engine.plan.text import named, quoted
-from headgate.engine.task.subtask import StatefulSubtask
 from headgate.operators.window_aggregate.session_task import COUNT, END, START, SessionTask
 from headgate.operators.window_aggregate.spec import WindowAggregateSpec
 
@@ -41,15 +39,9 @@ def build_session_aggregate(builder: Builder, operator: Operator, inputs: list[F
         merges=None if spec.rows else {p.name: p.merge for p in spec.partials},
         values=values,
     )
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=task,
-    )
+    subtask = builder.stateful(operator.id, task, keyed=bool(keys))
     schema = StructType([spark_schema[name] for name in task.output_schema().names])
-    closed = mapped(pieces, spark_schema.names, guarded(operator.id, subtask), schema)
+    closed = mapped(pieces, spark_schema.names, subtask, schema)
     if spec.rows:
         by = [*(quoted(key) for key in keys), START, END]
         closed = aggregated(closed, by, [named(o) for o in spec.outputs])

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pyspark.sql.types import StructType
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
-from headgate.core.spark_errors import guarded
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import exchanged_by, hash_columns
 from headgate.engine.plan.text import named
 from headgate.engine.task.batches import ARRIVAL
-from headgate.engine.task.subtask import StatefulSubtask
 from tests.spark.operators.highest.spec import HighestSpec
 from tests.spark.operators.highest.task import HighestTask
 
@@ -30,13 +28,10 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     owned = exchanged_by(rows, keys, builder.context.parallelism)
     owned = owned.selectExpr("*", *hash_columns(keys))
     spark_schema, arrow_schema = builder.schema_of(operator.id, owned)
-    subtask = StatefulSubtask(
-        context=builder.context,
-        operator=operator.id,
-        versions=builder.state.versions(operator.id),
-        reports=builder.reports,
-        task=HighestTask(arrow_schema, spec.key.name, spec.value.name),
+    subtask = builder.stateful(
+        operator.id,
+        HighestTask(arrow_schema, spec.key.name, spec.value.name),
     )
     names = (spec.key.name, spec.value.name, TIMESTAMP_COLUMN)
     output = StructType([spark_schema[name] for name in names])
-    return Frame(owned.mapInArrow(guarded(operator.id, subtask), output), aligned=True)
+    return Frame(owned.mapInArrow(subtask, output), aligned=True)
