@@ -16,7 +16,7 @@ EXIT_REFUSED = 2
 _LOCAL = "On this machine"
 _CHECKPOINTS = "Checkpoints, without a service"
 _SERVICE = "The service and its jobs"
-_ABOUT = "About Headgate"
+_ABOUT = "What there is here"
 
 
 def _entry(group: str, name: str, home: str, summary: str) -> CommandEntry:
@@ -35,12 +35,6 @@ COMMANDS = (
         "plan",
         "local.plan:plan",
         "Show the graph of a pipeline: operators, keys, state, append-only or updating.",
-    ),
-    _entry(
-        _LOCAL,
-        "connectors",
-        "local.connectors:connectors",
-        "List the connectors that are installed, and the options of each.",
     ),
     _entry(
         _CHECKPOINTS,
@@ -140,13 +134,19 @@ COMMANDS = (
     _entry(
         _ABOUT,
         "config",
-        "config:config",
+        "about.config:config",
         "Show every setting with its value and its origin. Durations are in milliseconds.",
     ),
     _entry(
         _ABOUT,
+        "connectors",
+        "about.connectors:connectors",
+        "List the connectors that are installed, and the options of each.",
+    ),
+    _entry(
+        _ABOUT,
         "failpoints",
-        "failpoints:failpoints",
+        "about.failpoints:failpoints",
         "List every failpoint with what it interrupts.",
     ),
 )

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.core.durations import format_duration
-from headgate.embedded.display import format_bytes, format_watermark
+from headgate.core.figures import format_bytes, format_watermark
 
 __all__ = [
     "count",

@@ -42,12 +42,12 @@ class Story:
         self.skipped: list[SkippedNote] = []
         self.state = ""
 
-    def take(self, notice: Announcement) -> None:
+    def take(self, announcement: Announcement) -> None:
         with self._changed:
-            match notice:
+            match announcement:
                 case StateChanged():
-                    self.state = notice.after
-                    self.recoveries += notice.after == "recovering"
+                    self.state = announcement.after
+                    self.recoveries += announcement.after == "recovering"
                 case Noted(note=CheckpointNote()):
                     self.checkpoints += 1
                 case Noted(note=PhaseNote() as phase):

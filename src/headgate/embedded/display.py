@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -24,8 +24,8 @@ from headgate.controller.rules.notes import (
     SavepointNote,
     SkippedNote,
 )
-from headgate.core.checkpoint import WATERMARK_MAX, WATERMARK_MIN
 from headgate.core.durations import format_duration
+from headgate.core.figures import format_bytes, format_watermark
 from headgate.core.messages import Progress
 from headgate.core.model import to_python
 
@@ -37,25 +37,6 @@ _COLORS = {
     "failing": "red",
     "failed": "red",
 }
-
-
-def format_bytes(count: float) -> str:
-    """Format a size for a person."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
-
-
-def format_watermark(watermark: int | None) -> str:
-    """Format an event time in microseconds."""
-    if watermark is None or watermark <= WATERMARK_MIN:
-        return "-"
-    if watermark >= WATERMARK_MAX:
-        return "end of data"
-    moment = datetime.fromtimestamp(watermark / 1_000_000, UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def note_text(note: Note) -> str | None:
@@ -91,7 +72,7 @@ def note_text(note: Note) -> str | None:
 
 @dataclass
 class RunDisplay:
-    """Shows notices as they come. On a terminal the last line is a live status."""
+    """Shows announcements as they come. On a terminal the last line is a live status."""
 
     console: Console
     as_json: bool = False
@@ -117,28 +98,31 @@ class RunDisplay:
             finally:
                 self._live = None
 
-    def show(self, notice: Announcement) -> None:
-        """Take over one notice; called from the controller's threads."""
+    def show(self, announcement: Announcement) -> None:
+        """Take over one announcement; called from the controller's threads."""
         if self.as_json:
-            body: dict[str, Any] = {"event": type(notice).__name__, **to_python(notice)}
-            if isinstance(notice, Noted):
-                body["note_kind"] = type(notice.note).__name__
+            body: dict[str, Any] = {"event": type(announcement).__name__, **to_python(announcement)}
+            if isinstance(announcement, Noted):
+                body["note_kind"] = type(announcement.note).__name__
             self.console.file.write(json.dumps(body) + "\n")
             self.console.file.flush()
             return
-        match notice:
+        match announcement:
             case StateChanged():
-                self.state = notice.after
-                color = _COLORS.get(notice.after, "cyan")
-                self._line(notice.at_ms, f"[bold {color}]{notice.after}[/]  {notice.reason}")
+                self.state = announcement.after
+                color = _COLORS.get(announcement.after, "cyan")
+                self._line(
+                    announcement.at_ms,
+                    f"[bold {color}]{announcement.after}[/]  {announcement.reason}",
+                )
             case Noted():
-                if isinstance(notice.note, CheckpointNote):
-                    self.epoch = notice.note.epoch
-                text = note_text(notice.note)
+                if isinstance(announcement.note, CheckpointNote):
+                    self.epoch = announcement.note.epoch
+                text = note_text(announcement.note)
                 if text is not None:
-                    self._line(notice.at_ms, f"[dim]{text}[/]")
+                    self._line(announcement.at_ms, f"[dim]{text}[/]")
             case ProgressMade():
-                self._take(notice.progress)
+                self._take(announcement.progress)
         if self._live is not None:
             self._live.update(self._status())
 

@@ -103,19 +103,19 @@ class Service:
             self._sweeper.join()
         self.controller.close()
 
-    def _take(self, notice: Announcement) -> None:
-        if is_preview(notice.job):
+    def _take(self, announcement: Announcement) -> None:
+        if is_preview(announcement.job):
             return
-        self.telemetry.take(notice)
-        body = {"event": type(notice).__name__, **to_python(notice)}
-        kind = type(notice).__name__
-        if isinstance(notice, Noted):
-            kind = body["note_kind"] = type(notice.note).__name__
+        self.telemetry.take(announcement)
+        body = {"event": type(announcement).__name__, **to_python(announcement)}
+        kind = type(announcement).__name__
+        if isinstance(announcement, Noted):
+            kind = body["note_kind"] = type(announcement.note).__name__
         # Of gauges only the newest value counts: it is not worth a place among the kept ones.
-        keep = not isinstance(notice, ProgressMade)
-        self.events.publish(kind, notice.job, notice.at_ms, body, keep=keep)
-        if isinstance(notice, StateChanged) and notice.after == "running":
-            self._expect_interval(notice.job)
+        keep = not isinstance(announcement, ProgressMade)
+        self.events.publish(kind, announcement.job, announcement.at_ms, body, keep=keep)
+        if isinstance(announcement, StateChanged) and announcement.after == "running":
+            self._expect_interval(announcement.job)
 
     def _expect_interval(self, job: JobId) -> None:
         interval = self.controller.job_spec(job).limits.checkpoint_interval_ms
@@ -323,14 +323,14 @@ class Service:
             if not answer.done():
                 answer.set_result(note)
 
-        def listen(notice: Announcement) -> None:
+        def listen(announcement: Announcement) -> None:
             if (
-                isinstance(notice, Noted)
-                and notice.job == job
-                and isinstance(notice.note, SavepointNote)
-                and notice.note.name == name
+                isinstance(announcement, Noted)
+                and announcement.job == job
+                and isinstance(announcement.note, SavepointNote)
+                and announcement.note.name == name
             ):
-                loop.call_soon_threadsafe(take, notice.note)
+                loop.call_soon_threadsafe(take, announcement.note)
 
         unsubscribe = self.controller.subscribe(listen)
         try:

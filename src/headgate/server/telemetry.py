@@ -1,4 +1,4 @@
-"""Numbers about jobs, gathered from the controller's notices since this service started."""
+"""Numbers about jobs, gathered from the controller's announcements since this service started."""
 
 from __future__ import annotations
 
@@ -65,37 +65,45 @@ class JobNumbers:
 
 
 class Telemetry:
-    """Takes notices from the controller's threads; answers from any thread."""
+    """Takes announcements from the controller's threads; answers from any thread."""
 
     def __init__(self, requests: Callable[[JobId], RequestCounts]) -> None:
         self._requests = requests
         self._lock = threading.Lock()
         self._jobs: dict[JobId, JobNumbers] = {}
 
-    def take(self, notice: Announcement) -> None:
+    def take(self, announcement: Announcement) -> None:
         # Asked before the lock is taken: the answer needs the controller's own.
-        requests = self._requests(notice.job) if _is_checkpoint(notice) else None
+        requests = self._requests(announcement.job) if _is_checkpoint(announcement) else None
         with self._lock:
-            numbers = self._jobs.setdefault(notice.job, JobNumbers())
-            match notice:
+            numbers = self._jobs.setdefault(announcement.job, JobNumbers())
+            match announcement:
                 case StateChanged():
-                    numbers.pulse = entered(numbers.pulse, notice.after, notice.at_ms)
-                    numbers.recoveries += notice.after == "recovering"
+                    numbers.pulse = entered(numbers.pulse, announcement.after, announcement.at_ms)
+                    numbers.recoveries += announcement.after == "recovering"
                 case ProgressMade():
-                    self._sample(numbers, notice)
+                    self._sample(numbers, announcement)
                 case Noted():
-                    self._note(numbers, notice, requests)
+                    self._note(numbers, announcement, requests)
 
-    def _sample(self, numbers: JobNumbers, notice: ProgressMade) -> None:
-        numbers.pulse = progressed(numbers.pulse, notice.generation, notice.progress, notice.at_ms)
+    def _sample(self, numbers: JobNumbers, announcement: ProgressMade) -> None:
+        numbers.pulse = progressed(
+            numbers.pulse, announcement.generation, announcement.progress, announcement.at_ms
+        )
         numbers.samples.append(
-            Sample(at_ms=notice.at_ms, generation=notice.generation, progress=notice.progress)
+            Sample(
+                at_ms=announcement.at_ms,
+                generation=announcement.generation,
+                progress=announcement.progress,
+            )
         )
 
-    def _note(self, numbers: JobNumbers, notice: Noted, requests: RequestCounts | None) -> None:
-        match notice.note:
+    def _note(
+        self, numbers: JobNumbers, announcement: Noted, requests: RequestCounts | None
+    ) -> None:
+        match announcement.note:
             case CheckpointNote() as note:
-                numbers.pulse = committed(numbers.pulse, notice.at_ms)
+                numbers.pulse = committed(numbers.pulse, announcement.at_ms)
                 numbers.checkpoints += 1
                 numbers.checkpoint_seconds.add(note.committed_ms / 1000)
                 numbers.objects_written += note.new_objects
@@ -136,8 +144,8 @@ class Telemetry:
             return {job: numbers.pulse for job, numbers in self._jobs.items()}
 
 
-def _is_checkpoint(notice: Announcement) -> bool:
-    return isinstance(notice, Noted) and isinstance(notice.note, CheckpointNote)
+def _is_checkpoint(announcement: Announcement) -> bool:
+    return isinstance(announcement, Noted) and isinstance(announcement.note, CheckpointNote)
 
 
 def _close_epoch(numbers: JobNumbers, now: RequestCounts) -> None:

@@ -21,7 +21,7 @@ from headgate.embedded.display import RunDisplay
 FOLLOW_SECONDS = 0.5
 RECONNECT_SECONDS = 1.0
 RECONNECTS_MAX = 60
-_NOTICES: dict[str, type[Announcement]] = {
+_ANNOUNCEMENTS: dict[str, type[Announcement]] = {
     "StateChanged": StateChanged,
     "Noted": Noted,
     "ProgressMade": ProgressMade,
@@ -99,7 +99,7 @@ def events(
         for event in _events(client, path, replay):
             if as_json:
                 print(json.dumps(event.data), flush=True)
-            elif event.data.get("event") in _NOTICES:
+            elif event.data.get("event") in _ANNOUNCEMENTS:
                 _show(display, event, named=job is None)
             elif event.kind in ("AlarmRaised", "AlarmCleared"):
                 word = "ALARM" if event.kind == "AlarmRaised" else "alarm is over"
@@ -110,12 +110,12 @@ def events(
 
 def _show(display: RunDisplay, event: StreamedEvent, *, named: bool) -> None:
     body = {k: v for k, v in event.data.items() if k not in ("event", "note_kind")}
-    notice: Announcement = from_python(_NOTICES[event.data["event"]], body)
-    if isinstance(notice, ProgressMade):
+    announcement: Announcement = from_python(_ANNOUNCEMENTS[event.data["event"]], body)
+    if isinstance(announcement, ProgressMade):
         return
     if named:
-        display.console.print(f"{notice.job}  ", end="", markup=False)
-    display.show(notice)
+        display.console.print(f"{announcement.job}  ", end="", markup=False)
+    display.show(announcement)
 
 
 def _events(client: ServiceClient, path: str, replay: bool) -> Iterator[StreamedEvent]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from headgate.core.ids import Epoch, JobId
-from headgate.server import checkpoints
+from headgate.server import checkpoint_views
 from headgate.server.problems import problems
 from headgate.server.routes.common import EpochPath, JobPath, SavepointPath, ServiceDep
 from headgate.server.schemas import (
@@ -38,7 +38,7 @@ def list_checkpoints(
     service.controller.job_status(JobId(job))
     notes = service.controller.job_checkpoints(JobId(job), limit=limit)
     store = service.open_store(JobId(job)) if derive else None
-    return checkpoints.summaries(store, JobId(job), notes, limit)
+    return checkpoint_views.summaries(store, JobId(job), notes, limit)
 
 
 @router.post("/checkpoints", status_code=202, responses=problems(404, 409))
@@ -59,7 +59,7 @@ def read_checkpoint(job: JobPath, epoch: EpochPath, service: ServiceDep) -> Chec
     service.controller.job_status(JobId(job))
     notes = service.controller.job_checkpoints(JobId(job), limit=NOTES_MAX)
     note = next((note for note in notes if note.epoch == epoch), None)
-    return checkpoints.detail(service.open_store(JobId(job)), JobId(job), Epoch(epoch), note)
+    return checkpoint_views.detail(service.open_store(JobId(job)), JobId(job), Epoch(epoch), note)
 
 
 @router.get("/savepoints", responses=problems(404, 503))

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Query, Response
 from headgate.components import compile_job
 from headgate.controller.store.history import HistoryEntry
 from headgate.core.ids import Generation, JobId
-from headgate.server.history import errors_of, recoveries_of
-from headgate.server.logs import read_log_page
+from headgate.server.history_views import errors_of, recoveries_of
 from headgate.server.problems import problems
 from headgate.server.routes.common import JobPath, ServiceDep
 from headgate.server.schemas import (
@@ -26,6 +25,7 @@ from headgate.server.schemas import (
     StopJob,
 )
 from headgate.server.service import graph_view
+from headgate.server.worker_logs import read_log_page
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 

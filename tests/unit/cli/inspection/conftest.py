@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shop_world import Command, command_in
+from shop_job import CommandLine, command_in
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def state_dir(tmp_path: Path) -> Path:
 @pytest.fixture
 def headgate(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
+) -> CommandLine:
     """Run a command on the state dir; nothing of the user's own settings counts."""
     monkeypatch.chdir(state_dir.parent)
     return command_in(state_dir, monkeypatch, capsys)

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
-from shop_world import COUNTS, STARTED_MS, WINDOW, Command, Shop, damage, run_files, three_epochs
+from shop_job import COUNTS, STARTED_MS, WINDOW, CommandLine, Shop, damage, run_files, three_epochs
 
 from headgate.state.protocol import layout
 from headgate.state.protocol.writes import write_savepoint
 
 
 def test_checkpoints_are_listed_newest_first_with_their_figures(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir, commit_last=False)
     found = headgate("checkpoints", "--json").json
@@ -33,7 +33,7 @@ def test_checkpoints_are_listed_newest_first_with_their_figures(
     assert newest["age_ms"] > 0
 
 
-def test_the_text_has_a_line_for_each_checkpoint(headgate: Command, state_dir: Path) -> None:
+def test_the_text_has_a_line_for_each_checkpoint(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     result = headgate("checkpoints")
     assert result.code == 0
@@ -47,7 +47,7 @@ def test_the_text_has_a_line_for_each_checkpoint(headgate: Command, state_dir: P
 
 
 def test_how_long_a_checkpoint_took_is_told_by_the_time_of_its_record(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     for epoch in (1, 2, 3):
@@ -57,14 +57,16 @@ def test_how_long_a_checkpoint_took_is_told_by_the_time_of_its_record(
     assert [line["took_ms"] for line in lines] == [250, 250, 250]
 
 
-def test_the_times_of_a_copied_folder_are_not_believed(headgate: Command, state_dir: Path) -> None:
+def test_the_times_of_a_copied_folder_are_not_believed(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     three_epochs(state_dir)  # its records were written years after its checkpoints began
     lines = headgate("checkpoints", "--json").json["checkpoints"]
     assert [line["took_ms"] for line in lines] == [None, None, None]
 
 
 def test_a_damaged_checkpoint_is_set_aside_with_its_reason(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     (victim,) = run_files(shop, WINDOW, 2)
@@ -77,7 +79,7 @@ def test_a_damaged_checkpoint_is_set_aside_with_its_reason(
     assert states == {1: "ready", 2: "set aside", 3: "set aside"}
 
 
-def test_a_record_that_cannot_be_read_is_set_aside(headgate: Command, state_dir: Path) -> None:
+def test_a_record_that_cannot_be_read_is_set_aside(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     damage(shop.folder / layout.epoch_record(2), cut=True)
     line = headgate("checkpoints", "--json").json["checkpoints"][1]
@@ -85,7 +87,7 @@ def test_a_record_that_cannot_be_read_is_set_aside(headgate: Command, state_dir:
     assert "epochs/0000002.json is not JSON" in line["reason"]
 
 
-def test_a_lost_record_is_known_by_its_marker(headgate: Command, state_dir: Path) -> None:
+def test_a_lost_record_is_known_by_its_marker(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     (shop.folder / layout.epoch_record(3)).unlink()
     found = headgate("checkpoints", "--json").json
@@ -95,7 +97,7 @@ def test_a_lost_record_is_known_by_its_marker(headgate: Command, state_dir: Path
 
 
 def test_a_checkpoint_says_what_was_rebuilt_on_the_way_to_it(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     damage(run_files(shop, COUNTS, 3)[0], cut=True)
@@ -106,7 +108,7 @@ def test_a_checkpoint_says_what_was_rebuilt_on_the_way_to_it(
 
 
 def test_savepoints_are_listed_also_where_they_cannot_be_read(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     assert shop.parent is not None
@@ -122,7 +124,7 @@ def test_savepoints_are_listed_also_where_they_cannot_be_read(
 
 
 def test_attempts_that_do_not_count_are_shown_on_request(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     copies = {
@@ -141,13 +143,13 @@ def test_attempts_that_do_not_count_are_shown_on_request(
     ]
 
 
-def test_a_job_without_a_checkpoint_is_no_error(headgate: Command, state_dir: Path) -> None:
+def test_a_job_without_a_checkpoint_is_no_error(headgate: CommandLine, state_dir: Path) -> None:
     Shop(state_dir)
     result = headgate("checkpoints")
     assert (result.code, result.out.strip()) == (0, "job shop has no checkpoint yet")
 
 
-def test_with_several_jobs_one_must_be_named(headgate: Command, state_dir: Path) -> None:
+def test_with_several_jobs_one_must_be_named(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir, "shop")
     three_epochs(state_dir, "store")
     result = headgate("checkpoints")
@@ -157,19 +159,19 @@ def test_with_several_jobs_one_must_be_named(headgate: Command, state_dir: Path)
     assert headgate("checkpoints", "--job", "store", "--json").json["job"] == "store"
 
 
-def test_a_job_may_be_named_as_its_pipeline(headgate: Command, state_dir: Path) -> None:
+def test_a_job_may_be_named_as_its_pipeline(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir, "my-shop-b14e7670")
     assert headgate("checkpoints", "--job", "My Shop", "--json").json["job"] == "my-shop-b14e7670"
 
 
-def test_a_state_dir_that_is_not_there_is_not_made(headgate: Command, state_dir: Path) -> None:
+def test_a_state_dir_that_is_not_there_is_not_made(headgate: CommandLine, state_dir: Path) -> None:
     result = headgate("checkpoints")
     assert result.code == 1
     assert f"there is no state folder '{state_dir}'" in result.err.replace("\n", "")
     assert not state_dir.exists()
 
 
-def test_an_unknown_job_is_refused_by_name(headgate: Command, state_dir: Path) -> None:
+def test_an_unknown_job_is_refused_by_name(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     result = headgate("checkpoints", "--job", "nobody")
     assert result.code == 1
@@ -177,7 +179,7 @@ def test_an_unknown_job_is_refused_by_name(headgate: Command, state_dir: Path) -
 
 
 def test_the_state_dir_comes_from_the_settings_where_no_flag_says_it(
-    headgate: Command, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+    headgate: CommandLine, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_epochs(state_dir)
     (state_dir.parent / "headgate.toml").write_text('state_url = "state"\n')

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from shop_world import COUNTS, OPEN, SINK, SOURCE, WINDOW, Command, Shop, three_epochs
+from shop_job import COUNTS, OPEN, SINK, SOURCE, WINDOW, CommandLine, Shop, three_epochs
 
 from headgate.state.inspection.changes import KeyChanges, RowChanges
 from headgate.state.inspection.diff import key_changes, row_changes
 
 
-def operators(headgate: Command, *arguments: str) -> dict[str, Any]:
+def operators(headgate: CommandLine, *arguments: str) -> dict[str, Any]:
     result = headgate("diff", *arguments, "--json")
     assert result.code == 0, result.err
     return {operator["operator"]: operator for operator in result.json["operators"]}
 
 
-def test_keys_added_changed_and_removed_are_counted(headgate: Command, state_dir: Path) -> None:
+def test_keys_added_changed_and_removed_are_counted(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     (table,) = operators(headgate, "1", "3")[COUNTS]["tables"]
     # a changed, b went, c stayed, d came.
@@ -28,7 +28,7 @@ def test_keys_added_changed_and_removed_are_counted(headgate: Command, state_dir
     assert table["after"]["bytes"] > table["before"]["bytes"]
 
 
-def test_rows_of_bags_and_bins_are_counted(headgate: Command, state_dir: Path) -> None:
+def test_rows_of_bags_and_bins_are_counted(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     found = operators(headgate, "1", "3")
     assert found[OPEN]["tables"][0]["changes"] == {"added": 1, "removed": 1, "unchanged": 2}
@@ -36,7 +36,7 @@ def test_rows_of_bags_and_bins_are_counted(headgate: Command, state_dir: Path) -
 
 
 def test_positions_watermarks_and_sink_states_that_moved_are_shown(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir)
     found = operators(headgate, "1", "3")
@@ -48,7 +48,7 @@ def test_positions_watermarks_and_sink_states_that_moved_are_shown(
     assert "1 key added, 1 changed, 1 removed, 1 unchanged" in text
 
 
-def test_a_rescale_alone_changes_no_row(headgate: Command, state_dir: Path) -> None:
+def test_a_rescale_alone_changes_no_row(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     Shop(state_dir, parallelism=3).checkpoint({})
     found = operators(headgate, "3", "4")
@@ -61,7 +61,7 @@ def test_a_rescale_alone_changes_no_row(headgate: Command, state_dir: Path) -> N
     assert "parallelism 2 -> 3" in headgate("diff", "3", "4").out
 
 
-def test_quick_reads_no_rows(headgate: Command, state_dir: Path) -> None:
+def test_quick_reads_no_rows(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     for run in shop.folder.glob("generations/*/runs/*/*/*.parquet"):
         run.unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop_world import COUNTS, SINK, WINDOW, Command, Shop, damage, graph, run_files, three_epochs
+from shop_job import COUNTS, SINK, WINDOW, CommandLine, Shop, damage, graph, run_files, three_epochs
 
 from headgate.core.errors import HeadgateError
 from headgate.core.ids import JobId
@@ -22,7 +22,7 @@ from headgate.storage import job_folder, open_store
 NOW_MS = 2**60
 
 
-def findings(headgate: Command, *arguments: str) -> tuple[int, dict[str, Any], dict[str, Any]]:
+def findings(headgate: CommandLine, *arguments: str) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """Return exit code, the whole document, and the findings by code."""
     result = headgate("doctor", *arguments, "--json")
     assert result.err == ""
@@ -42,7 +42,7 @@ def load(state_dir: Path) -> LoadPrepared | str:
     return found
 
 
-def test_a_whole_job_is_healthy(headgate: Command, state_dir: Path) -> None:
+def test_a_whole_job_is_healthy(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     code, document, found = findings(headgate)
     assert (code, document["healthy"], document["comes_back"], found) == (0, True, True, {})
@@ -52,7 +52,7 @@ def test_a_whole_job_is_healthy(headgate: Command, state_dir: Path) -> None:
 
 
 def test_a_damaged_newest_run_is_a_warning_because_the_state_is_rebuilt(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     damage(run_files(shop, COUNTS, 3)[0])
@@ -65,7 +65,7 @@ def test_a_damaged_newest_run_is_a_warning_because_the_state_is_rebuilt(
     assert findings(headgate, "--quick")[0] == 0
 
 
-def test_a_damaged_old_run_is_not_needed(headgate: Command, state_dir: Path) -> None:
+def test_a_damaged_old_run_is_not_needed(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     # The first bins expired, so only epochs 1 and 2 have this run.
     damage(run_files(shop, WINDOW, 1)[0], cut=True)
@@ -76,7 +76,7 @@ def test_a_damaged_old_run_is_not_needed(headgate: Command, state_dir: Path) -> 
 
 
 def test_a_lost_manifest_of_the_newest_epoch_is_an_error(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     (shop.folder / layout.manifest(1, 3, 1)).unlink()
@@ -87,7 +87,7 @@ def test_a_lost_manifest_of_the_newest_epoch_is_an_error(
 
 
 def test_lost_output_counts_only_while_it_is_not_published(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir, commit_last=False)
     for epoch in (2, 3):
@@ -99,7 +99,7 @@ def test_lost_output_counts_only_while_it_is_not_published(
 
 
 def test_output_that_is_still_to_be_published_is_announced(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir, commit_last=False)
     code, document, _ = findings(headgate)
@@ -110,7 +110,7 @@ def test_output_that_is_still_to_be_published_is_announced(
 @pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize("epoch", [2, 3])
 def test_a_lost_or_damaged_record_is_written_again_byte_for_byte(
-    headgate: Command, state_dir: Path, epoch: int, lost: bool
+    headgate: CommandLine, state_dir: Path, epoch: int, lost: bool
 ) -> None:
     shop = three_epochs(state_dir)
     path = shop.folder / layout.epoch_record(epoch)
@@ -129,7 +129,7 @@ def test_a_lost_or_damaged_record_is_written_again_byte_for_byte(
     assert kept == ([] if damaged is None else [damaged])
 
 
-def test_a_record_of_a_later_version_is_not_touched(headgate: Command, state_dir: Path) -> None:
+def test_a_record_of_a_later_version_is_not_touched(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     path = shop.folder / layout.epoch_record(2)
     path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":2'))
@@ -139,7 +139,9 @@ def test_a_record_of_a_later_version_is_not_touched(headgate: Command, state_dir
     assert path.read_bytes() == before
 
 
-def test_orphans_are_a_note_and_are_deleted_by_a_repair(headgate: Command, state_dir: Path) -> None:
+def test_orphans_are_a_note_and_are_deleted_by_a_repair(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     shop = three_epochs(state_dir)
     orphan = layout.run(1, COUNTS, "keys", 2, 0, "dead")
     unfinished = layout.run(1, COUNTS, "keys", 4, 0, "new")
@@ -158,7 +160,7 @@ def test_orphans_are_a_note_and_are_deleted_by_a_repair(headgate: Command, state
 
 
 def test_a_repair_deletes_no_checkpoint_however_many_there_are(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     for number in range(12):
@@ -167,7 +169,7 @@ def test_a_repair_deletes_no_checkpoint_however_many_there_are(
     assert len(list((shop.folder / "epochs").iterdir())) == 15
 
 
-def test_a_lost_fence_is_a_warning_only(headgate: Command, state_dir: Path) -> None:
+def test_a_lost_fence_is_a_warning_only(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     (shop.folder / layout.CURRENT_GENERATION).unlink()
     code, document, found = findings(headgate)
@@ -175,7 +177,7 @@ def test_a_lost_fence_is_a_warning_only(headgate: Command, state_dir: Path) -> N
     assert found["fence_lost"]["severity"] == "warning"
 
 
-def test_a_gap_in_the_log_is_found_and_closed(headgate: Command, state_dir: Path) -> None:
+def test_a_gap_in_the_log_is_found_and_closed(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     (shop.folder / layout.epoch_record(2)).unlink()
     _, _, found = findings(headgate)
@@ -183,7 +185,9 @@ def test_a_gap_in_the_log_is_found_and_closed(headgate: Command, state_dir: Path
     assert findings(headgate, "--repair")[0] == 0
 
 
-def test_what_retention_keeps_as_ancestors_is_no_gap(headgate: Command, state_dir: Path) -> None:
+def test_what_retention_keeps_as_ancestors_is_no_gap(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     shop = three_epochs(state_dir)
     damage(run_files(shop, COUNTS, 3)[0], cut=True)
     rebuilt = Shop(state_dir)
@@ -195,7 +199,7 @@ def test_what_retention_keeps_as_ancestors_is_no_gap(headgate: Command, state_di
 
 
 def test_a_record_that_does_not_continue_the_one_before_is_told(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     path = shop.folder / layout.epoch_record(2)
@@ -206,7 +210,7 @@ def test_a_record_that_does_not_continue_the_one_before_is_told(
 
 
 def test_a_savepoint_that_cannot_be_read_is_told_to_hold_back_cleanups(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     assert shop.parent is not None
@@ -218,7 +222,7 @@ def test_a_savepoint_that_cannot_be_read_is_told_to_hold_back_cleanups(
     assert (shop.folder / layout.savepoint("keep")).exists()
 
 
-def test_an_unfinished_fork_is_recognised(headgate: Command, state_dir: Path) -> None:
+def test_an_unfinished_fork_is_recognised(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     assert headgate("fork", "shop", "--epoch", "2", "--to", "spare").code == 0
     folder = state_dir / "spare"
@@ -290,7 +294,7 @@ def test_a_checkpoint_that_retention_deletes_meanwhile_is_no_finding(state_dir: 
     assert [f.code for f in found.findings if f.severity != "note"] == []
 
 
-def test_a_diagnosis_writes_nothing(headgate: Command, state_dir: Path) -> None:
+def test_a_diagnosis_writes_nothing(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     shop.store.put(layout.run(1, COUNTS, "keys", 1, 0, "dead"), b"x")
     damage(shop.folder / layout.epoch_record(2))
@@ -303,7 +307,7 @@ def test_a_diagnosis_writes_nothing(headgate: Command, state_dir: Path) -> None:
     assert everything() == before
 
 
-def test_a_foreign_fence_is_an_error(headgate: Command, state_dir: Path) -> None:
+def test_a_foreign_fence_is_an_error(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     path = shop.folder / layout.CURRENT_GENERATION
     path.write_text(path.read_text().replace('"shop"', '"other"'))

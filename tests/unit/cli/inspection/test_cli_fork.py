@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop_world import COUNTS, SINK, SOURCE, Command, Shop, damage, graph, run_files, three_epochs
+from shop_job import COUNTS, SINK, SOURCE, CommandLine, Shop, damage, graph, run_files, three_epochs
 
 from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.ids import Epoch, Generation, JobId
@@ -62,7 +62,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_fork_starts_from_the_checkpoint(headgate: Command, state_dir: Path) -> None:
+def test_a_fork_starts_from_the_checkpoint(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     result = headgate("fork", "shop", "--epoch", "2", "--to", "spare", "--json")
     assert result.code == 0, result.err
@@ -76,7 +76,7 @@ def test_a_fork_starts_from_the_checkpoint(headgate: Command, state_dir: Path) -
     assert [row["orders"] for row in rows] == [2, 1, 1, 1]
 
 
-def test_a_fork_takes_no_reserved_name(headgate: Command, state_dir: Path) -> None:
+def test_a_fork_takes_no_reserved_name(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     refused = headgate("fork", "shop", "--to", "_spares")
     assert refused.code != 0
@@ -84,7 +84,7 @@ def test_a_fork_takes_no_reserved_name(headgate: Command, state_dir: Path) -> No
     assert [path.name for path in state_dir.iterdir()] == ["shop"]
 
 
-def test_a_fork_goes_on_by_itself(headgate: Command, state_dir: Path) -> None:
+def test_a_fork_goes_on_by_itself(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--epoch", "2", "--to", "spare")
     spare = Shop(state_dir, "spare")
@@ -97,7 +97,7 @@ def test_a_fork_goes_on_by_itself(headgate: Command, state_dir: Path) -> None:
 
 
 def test_output_that_the_old_job_has_not_published_is_not_published_by_the_fork(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir, commit_last=False)
     assert prepare(state_dir, "shop").plan.pending_commits
@@ -109,7 +109,7 @@ def test_output_that_the_old_job_has_not_published_is_not_published_by_the_fork(
 
 
 def test_what_a_sink_remembers_of_its_target_is_left_behind(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--to", "spare")
@@ -117,14 +117,14 @@ def test_what_a_sink_remembers_of_its_target_is_left_behind(
     assert prepare(state_dir).plan.globals.get(SINK, {}) == {}
 
 
-def test_the_fork_may_have_other_targets(headgate: Command, state_dir: Path) -> None:
+def test_the_fork_may_have_other_targets(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--to", "spare")
     found = prepare(state_dir, sink_path="elsewhere")
     assert isinstance(found, LoadPrepared)
 
 
-def test_the_old_job_is_not_changed_and_not_needed(headgate: Command, state_dir: Path) -> None:
+def test_the_old_job_is_not_changed_and_not_needed(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     before = contents(shop.folder)
     headgate("fork", "shop", "--epoch", "2", "--to", "spare")
@@ -133,14 +133,14 @@ def test_the_old_job_is_not_changed_and_not_needed(headgate: Command, state_dir:
     assert isinstance(prepare(state_dir), LoadPrepared)
 
 
-def test_a_fork_may_go_into_another_store(headgate: Command, state_dir: Path) -> None:
+def test_a_fork_may_go_into_another_store(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     other = state_dir.parent / "other"
     assert headgate("fork", "shop", "--to", "shop", "--to-state-dir", str(other)).code == 0
     assert isinstance(prepare(other, "shop"), LoadPrepared)
 
 
-def test_a_cleanup_of_the_fork_keeps_what_it_needs(headgate: Command, state_dir: Path) -> None:
+def test_a_cleanup_of_the_fork_keeps_what_it_needs(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--epoch", "2", "--to", "spare")
     store = job_folder(open_store(str(state_dir)), SPARE)
@@ -150,7 +150,7 @@ def test_a_cleanup_of_the_fork_keeps_what_it_needs(headgate: Command, state_dir:
 
 
 def test_a_damaged_fork_is_not_rebuilt_from_half_of_its_history(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--epoch", "3", "--to", "spare")
@@ -216,7 +216,7 @@ def test_the_checkpoint_is_pinned_while_it_is_copied(state_dir: Path) -> None:
     assert list_savepoints(shop.store, shop.job) == ()
 
 
-def test_a_name_that_is_taken_is_refused(headgate: Command, state_dir: Path) -> None:
+def test_a_name_that_is_taken_is_refused(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir, "shop")
     spare = three_epochs(state_dir, "spare")
     before = contents(spare.folder)
@@ -228,7 +228,7 @@ def test_a_name_that_is_taken_is_refused(headgate: Command, state_dir: Path) -> 
 
 
 def test_another_checkpoint_under_the_name_of_a_fork_is_refused(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir)
     assert headgate("fork", "shop", "--epoch", "2", "--to", "spare").code == 0

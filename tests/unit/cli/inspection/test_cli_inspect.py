@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shop_world import COUNTS, SINK, SOURCE, WINDOW, Command, damage, run_files, three_epochs
+from shop_job import COUNTS, SINK, SOURCE, WINDOW, CommandLine, damage, run_files, three_epochs
 
 from headgate.state.protocol import layout
 from headgate.state.protocol.writes import write_savepoint
 
 
-def test_a_checkpoint_is_shown_with_all_it_holds(headgate: Command, state_dir: Path) -> None:
+def test_a_checkpoint_is_shown_with_all_it_holds(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     found = headgate("inspect", "2", "--json").json
     assert found["manifest"]["epoch"] == 2
@@ -25,7 +25,7 @@ def test_a_checkpoint_is_shown_with_all_it_holds(headgate: Command, state_dir: P
     assert staged["path"].endswith("staging/sink-totals/0000002/000-0.json")
 
 
-def test_the_text_names_operators_tables_and_runs(headgate: Command, state_dir: Path) -> None:
+def test_the_text_names_operators_tables_and_runs(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     result = headgate("inspect", "3")
     assert result.code == 0
@@ -39,7 +39,7 @@ def test_the_text_names_operators_tables_and_runs(headgate: Command, state_dir: 
     assert "staged output: 2 files" in result.out
 
 
-def test_verify_accepts_what_is_whole(headgate: Command, state_dir: Path) -> None:
+def test_verify_accepts_what_is_whole(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     result = headgate("inspect", "3", "--verify")
     assert result.code == 0
@@ -47,7 +47,7 @@ def test_verify_accepts_what_is_whole(headgate: Command, state_dir: Path) -> Non
 
 
 def test_verify_finds_a_flipped_byte_that_sizes_do_not_show(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     victim = run_files(shop, COUNTS, 3)[0]
@@ -60,7 +60,7 @@ def test_verify_finds_a_flipped_byte_that_sizes_do_not_show(
     assert victim.name in found["path"]
 
 
-def test_verify_reads_staged_output_too(headgate: Command, state_dir: Path) -> None:
+def test_verify_reads_staged_output_too(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     (shop.folder / layout.staging_folder(1, SINK, 3) / "000-0.json").unlink()
     result = headgate("inspect", "3", "--verify", "--json")
@@ -69,7 +69,7 @@ def test_verify_reads_staged_output_too(headgate: Command, state_dir: Path) -> N
 
 
 def test_an_operator_that_cannot_be_read_does_not_hide_the_others(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     damage(shop.folder / layout.operator_metadata(1, 3, 1, WINDOW))
@@ -81,7 +81,7 @@ def test_an_operator_that_cannot_be_read_does_not_hide_the_others(
 
 
 def test_a_checkpoint_is_found_by_savepoint_and_as_the_latest(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     assert shop.parent is not None
@@ -92,7 +92,9 @@ def test_a_checkpoint_is_found_by_savepoint_and_as_the_latest(
     assert headgate("inspect", "latest", "--json").json["epoch"] == 4
 
 
-def test_an_unknown_epoch_is_refused_with_what_there_is(headgate: Command, state_dir: Path) -> None:
+def test_an_unknown_epoch_is_refused_with_what_there_is(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     three_epochs(state_dir)
     result = headgate("inspect", "9")
     assert (result.code, result.out) == (1, "")

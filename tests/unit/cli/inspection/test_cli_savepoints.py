@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shop_world import STARTED_MS, Command, Shop, three_epochs
+from shop_job import STARTED_MS, CommandLine, Shop, three_epochs
 
 from headgate.core.ids import Epoch
 from headgate.state.protocol import layout
@@ -17,7 +17,7 @@ def named(shop: Shop, epoch: int, name: str) -> None:
     write_savepoint(shop.store, shop.job, name, ref, now_ms=STARTED_MS)
 
 
-def test_savepoints_are_listed_by_name(headgate: Command, state_dir: Path) -> None:
+def test_savepoints_are_listed_by_name(headgate: CommandLine, state_dir: Path) -> None:
     shop = three_epochs(state_dir)
     named(shop, 2, "release")
     named(shop, 1, "before")
@@ -36,7 +36,9 @@ def test_savepoints_are_listed_by_name(headgate: Command, state_dir: Path) -> No
     ]
 
 
-def test_deleted_savepoint_is_gone_and_the_others_stay(headgate: Command, state_dir: Path) -> None:
+def test_deleted_savepoint_is_gone_and_the_others_stay(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     shop = three_epochs(state_dir)
     named(shop, 1, "before")
     named(shop, 1, "again")
@@ -49,7 +51,9 @@ def test_deleted_savepoint_is_gone_and_the_others_stay(headgate: Command, state_
     assert headgate("inspect", "1", "--json").code == 0
 
 
-def test_savepoint_that_cannot_be_read_can_be_deleted(headgate: Command, state_dir: Path) -> None:
+def test_savepoint_that_cannot_be_read_can_be_deleted(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     shop = three_epochs(state_dir)
     named(shop, 1, "before")
     (shop.folder / layout.savepoint("before")).write_text("{")
@@ -60,7 +64,7 @@ def test_savepoint_that_cannot_be_read_can_be_deleted(headgate: Command, state_d
 
 
 def test_unknown_savepoint_is_named_with_those_there_are(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = three_epochs(state_dir)
     refused = headgate("savepoints", "delete", "before")

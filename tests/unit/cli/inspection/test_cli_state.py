@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shop_world import COUNTS, Command, Shop, damage, run_files, three_epochs
+from shop_job import COUNTS, CommandLine, Shop, damage, run_files, three_epochs
 
 from headgate.core.checkpoint import TableState
 from headgate.core.ids import OperatorId, Subtask
@@ -21,7 +21,7 @@ COUNTS_SQL = "SELECT shop, orders FROM keys ORDER BY shop"
 OPEN_SQL = 'SELECT shop, "order" FROM orders ORDER BY 1, 2'
 
 
-def rows(headgate: Command, sql: str, *options: str) -> list[tuple[Any, ...]]:
+def rows(headgate: CommandLine, sql: str, *options: str) -> list[tuple[Any, ...]]:
     result = headgate("state", sql, "--json", *options)
     assert result.code == 0, result.err
     return [tuple(row.values()) for row in result.json["rows"]]
@@ -36,20 +36,20 @@ def rows(headgate: Command, sql: str, *options: str) -> list[tuple[Any, ...]]:
     ],
 )
 def test_a_keyed_table_shows_the_newest_row_of_each_key_and_no_deleted_one(
-    headgate: Command, state_dir: Path, epoch: int, expected: list[tuple[str, int]]
+    headgate: CommandLine, state_dir: Path, epoch: int, expected: list[tuple[str, int]]
 ) -> None:
     three_epochs(state_dir)
     assert rows(headgate, COUNTS_SQL, "--epoch", str(epoch)) == expected
 
 
-def test_a_bag_shows_the_rows_that_no_deletion_took(headgate: Command, state_dir: Path) -> None:
+def test_a_bag_shows_the_rows_that_no_deletion_took(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     assert rows(headgate, OPEN_SQL, "--epoch", "1") == [("a", 1), ("a", 2), ("b", 3)]
     assert rows(headgate, OPEN_SQL) == [("a", 2), ("b", 3), ("b", 4)]
 
 
 def test_rows_behind_the_horizon_are_gone_though_their_run_is_not(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     shop = Shop(state_dir)
     # Both in one run of one subtask, so that the run itself has to stay.
@@ -60,7 +60,7 @@ def test_rows_behind_the_horizon_are_gone_though_their_run_is_not(
     assert rows(headgate, sql) == [(6,)]
 
 
-def test_times_are_shown_as_timestamps(headgate: Command, state_dir: Path) -> None:
+def test_times_are_shown_as_timestamps(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     assert rows(headgate, "SELECT _time FROM bins") == [("2024-01-01T00:00:10.000000+00:00",)]
     listed = headgate("state", "--tables", "--json").json["tables"]
@@ -69,7 +69,7 @@ def test_times_are_shown_as_timestamps(headgate: Command, state_dir: Path) -> No
 
 @pytest.mark.parametrize("parallelism", [1, 3])
 def test_after_a_rescale_every_row_is_shown_once(
-    headgate: Command, state_dir: Path, parallelism: int
+    headgate: CommandLine, state_dir: Path, parallelism: int
 ) -> None:
     three_epochs(state_dir)
     Shop(state_dir, parallelism=parallelism).checkpoint({"e": 9})
@@ -77,7 +77,7 @@ def test_after_a_rescale_every_row_is_shown_once(
     assert rows(headgate, OPEN_SQL) == [("a", 2), ("b", 3), ("b", 4)]
 
 
-def test_hidden_columns_are_there_only_on_request(headgate: Command, state_dir: Path) -> None:
+def test_hidden_columns_are_there_only_on_request(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     plain = headgate("state", "SELECT * FROM keys", "--json").json["columns"]
     assert list(plain) == ["shop", "orders"]
@@ -89,7 +89,7 @@ def test_hidden_columns_are_there_only_on_request(headgate: Command, state_dir: 
     assert "--hidden" in refused.err
 
 
-def test_every_name_of_a_table_answers_alike(headgate: Command, state_dir: Path) -> None:
+def test_every_name_of_a_table_answers_alike(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     listed = headgate("state", "--tables", "--json").json["tables"]
     names = {table["name"]: table["names"] for table in listed}
@@ -112,7 +112,7 @@ def test_a_short_name_that_could_mean_two_tables_is_none() -> None:
     ]
 
 
-def test_wrong_sql_is_refused_with_what_there_is(headgate: Command, state_dir: Path) -> None:
+def test_wrong_sql_is_refused_with_what_there_is(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     unknown = headgate("state", "SELECT * FROM nothing")
     assert (unknown.code, unknown.out) == (2, "")
@@ -122,14 +122,16 @@ def test_wrong_sql_is_refused_with_what_there_is(headgate: Command, state_dir: P
     assert "line 1, column 1" in misspelt.err
 
 
-def test_a_query_or_a_list_of_tables_must_be_asked_for(headgate: Command, state_dir: Path) -> None:
+def test_a_query_or_a_list_of_tables_must_be_asked_for(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     three_epochs(state_dir)
     assert headgate("state").code == 2
     assert headgate("state", "SELECT 1", "--tables").code == 2
 
 
 def test_more_rows_than_the_limit_are_said_to_be_left_out(
-    headgate: Command, state_dir: Path
+    headgate: CommandLine, state_dir: Path
 ) -> None:
     three_epochs(state_dir)
     cut = headgate("state", "SELECT * FROM keys", "--limit", "2", "--json").json
@@ -138,7 +140,9 @@ def test_more_rows_than_the_limit_are_said_to_be_left_out(
     assert (len(whole["rows"]), whole["truncated"]) == (3, False)
 
 
-def test_a_damaged_run_is_named_and_nothing_is_answered(headgate: Command, state_dir: Path) -> None:
+def test_a_damaged_run_is_named_and_nothing_is_answered(
+    headgate: CommandLine, state_dir: Path
+) -> None:
     shop = three_epochs(state_dir)
     victim = run_files(shop, COUNTS, 3)[0]
     damage(victim)
@@ -150,7 +154,7 @@ def test_a_damaged_run_is_named_and_nothing_is_answered(headgate: Command, state
 
 
 def test_nothing_is_left_behind_in_the_temporary_folder(
-    headgate: Command, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headgate: CommandLine, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_epochs(state_dir)
     temporary = tmp_path / "temporary"

@@ -345,12 +345,12 @@ class Result:
         return json.loads(self.out)
 
 
-Command = Callable[..., Result]
+CommandLine = Callable[..., Result]
 
 
 def command_in(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
+) -> CommandLine:
     """Return how to run `headgate` on a state dir, as a process would run it."""
 
     def run(*arguments: str, flag: bool = True) -> Result:

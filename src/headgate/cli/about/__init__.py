@@ -1,0 +1,1 @@
+"""Commands that say what there is here: settings, connectors, failpoints."""
