@@ -13,7 +13,7 @@ from headgate.config import Config, JobConfig
 from headgate.controller.controller import Controller
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
-from headgate.controller.settings import ControllerSettings
+from headgate.controller.settings import ControllerSettings, Retention
 from headgate.core.errors import InternalError
 from headgate.core.graph import PipelineGraph
 from headgate.operators import SinkSpec
@@ -82,8 +82,24 @@ def configured_controller(
         warm_spares=wanted.warm_spares,
         worker_command=wanted.worker_command or (sys.executable, "-m", "headgate.engine.worker"),
         worker_environment=environment or {},
+        retention=retention_of(config),
     )
     return Controller(settings, compile_job)
+
+
+def retention_of(config: Config) -> Retention:
+    """Return how long traces of jobs are kept, as the settings say."""
+    kept = config.retention
+    return Retention(
+        transitions=kept.transitions,
+        transitions_age_ms=kept.transitions_age,
+        notes=kept.notes,
+        notes_age_ms=kept.notes_age,
+        checkpoint_notes=kept.checkpoint_notes,
+        worker_logs=kept.worker_logs,
+        worker_log_bytes=kept.worker_log_bytes,
+        deleted_jobs_age_ms=kept.deleted_jobs_age,
+    )
 
 
 def absolute_state_url(state_url: str) -> str:

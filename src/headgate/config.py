@@ -124,6 +124,29 @@ class ControllerConfig(Section):
     )
 
 
+class RetentionConfig(Section):
+    """How long traces of jobs are kept. Checkpoints: `job.retained_checkpoints`."""
+
+    transitions: int = Field(
+        10_000, ge=1, description="Changes of state that a job's history keeps."
+    )
+    transitions_age: PositiveDuration = Field(31_536_000_000, description="None older than this.")
+    notes: int = Field(
+        10_000, ge=1, description="Other entries of a history (phases, cleanups, ...), per kind."
+    )
+    notes_age: PositiveDuration = Field(604_800_000, description="None older than this.")
+    checkpoint_notes: int = Field(
+        1_000, ge=1, description="Times and sizes of a job's newest checkpoints, in the database."
+    )
+    worker_logs: int = Field(20, ge=1, description="Logs of a job's newest workers.")
+    worker_log_bytes: int = Field(
+        67_108_864, ge=4_096, description="A larger log is moved to `.log.1`, which it replaces."
+    )
+    deleted_jobs_age: PositiveDuration = Field(
+        86_400_000, description="Logs of deleted jobs, and folders of unknown ones, go after this."
+    )
+
+
 class JobConfig(Section):
     """How jobs are run where they do not say otherwise."""
 
@@ -177,6 +200,7 @@ class Config(Section):
     server: ServerConfig = ServerConfig()
     client: ClientConfig = ClientConfig()
     controller: ControllerConfig = ControllerConfig()
+    retention: RetentionConfig = RetentionConfig()
     job: JobConfig = JobConfig()
 
 

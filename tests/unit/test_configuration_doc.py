@@ -33,7 +33,7 @@ def _default(setting: Setting) -> str:
 
 
 def _duration(milliseconds: int) -> str:
-    for unit, length in (("m", 60_000), ("s", 1_000)):
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if milliseconds % length == 0:
             return f"{milliseconds // length}{unit}"
     return f"{milliseconds}ms"

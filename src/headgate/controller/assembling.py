@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from headgate.controller.effects.ports import JobPorts, Slots
+from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.spec import JobSpec
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import RunSettings
+from headgate.core.messages import RunSettings, SpareSettings
 from headgate.core.ports import Clock, ObjectStore, WorkerFleet
 from headgate.storage import CountingStore, RequestCounts, job_folder, open_store
 
@@ -101,6 +102,18 @@ class JobAssembly:
 
 def scratch_dir(data_dir: Path, job: JobId, generation: Generation) -> Path:
     return data_dir / "scratch" / job / str(generation)
+
+
+def spark_needs(
+    spec: JobSpec, facts: JobFacts, data_dir: Path, generation: Generation
+) -> SpareSettings:
+    """Return what a worker's Spark must be started with for the job as it is now."""
+    return SpareSettings(
+        master=spec.master,
+        parallelism=facts.parallelism,
+        spark_conf=spec.spark_conf,
+        scratch_dir=str(scratch_dir(data_dir, facts.job, generation)),
+    )
 
 
 def check_spec(spec: JobSpec) -> None:

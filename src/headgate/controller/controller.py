@@ -10,7 +10,6 @@ import logging
 import os
 import queue
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -19,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.controller.announcements import Announcement, ProgressMade
-from headgate.controller.assembling import Compiler, JobAssembly, check_spec, scratch_dir
+from headgate.controller.assembling import Compiler, JobAssembly, check_spec, spark_needs
 from headgate.controller.clock import SteadyClock
 from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
+from headgate.controller.housekeeping import LOGS, SCRATCH, Housekeeping
 from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
 from headgate.controller.leases import LeaseKeeper
 from headgate.controller.processes.fleet import SPARES, LocalFleet
@@ -94,18 +94,23 @@ class Controller:
         self._closed = threading.Event()
         # Runners whose lease somebody else holds; None only wakes whoever waits here.
         self._lost: queue.SimpleQueue[JobRunner | None] = queue.SimpleQueue()
-        self._store = JobStore(settings.database_url)
+        self._store = JobStore(
+            settings.database_url, checkpoints_kept=settings.retention.checkpoint_notes
+        )
+        self._housekeeping = Housekeeping(
+            self._store, self._data_dir, settings.retention, self._clock
+        )
         self._slots = SlotPool(settings.slots)
         self._link = WorkerLink(self._deliver, settings.host)
         self._fleet = LocalFleet(
             self._link,
             self._deliver,
-            self._data_dir / "logs",
+            self._data_dir / LOGS,
             command=settings.worker_command,
             environment=settings.worker_environment,
-            on_gone=self._remove_scratch,
+            on_gone=self._housekeeping.discard_scratch,
             spares=settings.warm_spares,
-            spare_dir=self._data_dir / "scratch" / SPARES,
+            spare_dir=self._data_dir / SCRATCH / SPARES,
             needs_of=self._spark_needs,
         )
         self._leases = LeaseKeeper(self._store, self._clock, settings.lease_ttl_ms, self._lost.put)
@@ -235,6 +240,7 @@ class Controller:
         self._release(job, lost=True)
         self._store.delete_job(job)
         self._fleet.forget(job)
+        self._housekeeping.forget(job)
         with self._lock:
             self._progress.pop(job, None)
             self._requests.pop(job, None)
@@ -359,7 +365,7 @@ class Controller:
         # Read after the lease was taken: from now on nobody else changes it.
         stored = self._stored(job)
         # The workers of a controller that was killed could not clean up after themselves.
-        shutil.rmtree(self._data_dir / "scratch" / job, ignore_errors=True)
+        self._housekeeping.discard(self._data_dir / SCRATCH / job)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
         runner = JobRunner(
             stored, lease, self._store, self._ports(job, lease), executor, self._announce
@@ -379,10 +385,6 @@ class Controller:
         assembly = JobAssembly(job, lambda: self._stored(job).spec, self._compiler, self._data_dir)
         self._requests[job] = assembly.requests
         return assembly.ports(claimant.text(), self._fleet, self._slots, self._clock)
-
-    def _remove_scratch(self, job: JobId, generation: Generation) -> None:
-        # A worker that was killed could not do it itself.
-        shutil.rmtree(scratch_dir(self._data_dir, job, generation), ignore_errors=True)
 
     def _deliver(self, job: JobId, event: Event) -> None:
         with self._lock:
@@ -429,6 +431,7 @@ class Controller:
                 self._release_ended()
                 self._take_up_all()
                 self._keep_spares()
+                self._housekeeping.sweep_if_due()
             except Exception:
                 # The thread's boundary: a database that is away for a while is tried again.
                 log.exception("the controller's chores failed")
@@ -451,12 +454,7 @@ class Controller:
         with self._lock:
             driven = self._jobs.get(job)
         facts = (stored.state if driven is None else driven.runner.state).facts
-        return SpareSettings(
-            master=stored.spec.master,
-            parallelism=facts.parallelism,
-            spark_conf=stored.spec.spark_conf,
-            scratch_dir=str(scratch_dir(self._data_dir, job, generation)),
-        )
+        return spark_needs(stored.spec, facts, self._data_dir, generation)
 
     def _release_lost(self, runner: JobRunner) -> None:
         log.warning("job %s: the lease was lost", runner.job)

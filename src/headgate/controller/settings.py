@@ -6,6 +6,25 @@ import sys
 
 from headgate.core.model import model
 
+DAY_MS = 86_400_000
+
+
+@model
+class Retention:
+    """How long traces of jobs are kept on this machine and in the database."""
+
+    # Per job: the newest entries of each kind, none older than the age.
+    transitions: int = 10_000
+    transitions_age_ms: int = 365 * DAY_MS
+    notes: int = 10_000
+    notes_age_ms: int = 7 * DAY_MS
+    checkpoint_notes: int = 1_000
+    # Per job: the newest logs, and the size at which one is moved aside.
+    worker_logs: int = 20
+    worker_log_bytes: int = 64 << 20
+    deleted_jobs_age_ms: int = DAY_MS
+    sweep_interval_ms: int = 60_000
+
 
 @model
 class ControllerSettings:
@@ -21,3 +40,4 @@ class ControllerSettings:
     host: str = "127.0.0.1"
     worker_command: tuple[str, ...] = (sys.executable, "-m", "headgate.engine.worker")
     worker_environment: dict[str, str] = {}  # noqa: RUF012
+    retention: Retention = Retention()

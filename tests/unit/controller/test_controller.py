@@ -289,7 +289,7 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
             controller.create_job(replace(job_spec(tmp_path), sql=None))
         with pytest.raises(UserError, match="parallelism"):
             controller.create_job(job_spec(tmp_path, parallelism=0))
-        with pytest.raises(UserError, match="state URL"):
+        with pytest.raises(UserError, match="URL"):
             controller.create_job(replace(job_spec(tmp_path), state_url="nowhere://x"))
     finally:
         controller.close()

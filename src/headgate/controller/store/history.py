@@ -16,6 +16,10 @@ from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Generation
 from headgate.core.model import model
 
+TRANSITION = "transition"
+# What an entry may be; each is kept for a time of its own.
+ENTRY_KINDS = (TRANSITION, "phase", "abort", "savepoint", "cleanup", "skipped")
+
 
 @model
 class Transition:
@@ -60,7 +64,7 @@ def entries_of(change: Change) -> list[HistoryEntry]:
             generation=after.facts.generation,
             error=after.facts.last_error if failed else None,
         )
-        entries.append(HistoryEntry(at_ms=change.at_ms, kind="transition", transition=transition))
+        entries.append(HistoryEntry(at_ms=change.at_ms, kind=TRANSITION, transition=transition))
     return entries
 
 

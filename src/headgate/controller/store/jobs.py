@@ -22,7 +22,7 @@ from headgate.controller.applying import Change
 from headgate.controller.rules.notes import CheckpointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, StoredJobState, stored_form
-from headgate.controller.store.history import HistoryEntry, entries_of
+from headgate.controller.store.history import ENTRY_KINDS, TRANSITION, HistoryEntry, entries_of
 from headgate.controller.store.pipelines import PipelineStore, put_pipeline
 from headgate.controller.store.tables import (
     READING,
@@ -86,7 +86,8 @@ class LeaseLost:
 class JobStore:
     """Every method is one transaction. Database errors are SQLAlchemy's own exceptions."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, checkpoints_kept: int = CHECKPOINTS_KEPT) -> None:
+        self._checkpoints_kept = checkpoints_kept
         self._engine: Engine = open_engine(url)
         upgrade_schema(self._engine)
         self.pipelines = PipelineStore(self._engine)
@@ -158,6 +159,11 @@ class JobStore:
             rows = connection.execute(query).all()
         return [stored for stored in map(_stored_if_readable, rows) if stored is not None]
 
+    def list_job_ids(self) -> list[JobId]:
+        """Return the ids of all jobs, of those that this version cannot read, too."""
+        with self._reading() as connection:
+            return [JobId(job) for job in connection.execute(sa.select(jobs.c.id)).scalars()]
+
     def find_job(self, *, pipeline: str, state_url: str) -> StoredJob | None:
         """Return the newest job of this pipeline with this state; None = there is none."""
         query = (
@@ -217,7 +223,7 @@ class JobStore:
                 )
             for note in change.notes:
                 if isinstance(note, CheckpointNote):
-                    _put_checkpoint(connection, lease.job, note)
+                    _put_checkpoint(connection, lease.job, note, self._checkpoints_kept)
         return Saved(version=version + 1)
 
     # ---- leases ------------------------------------------------------------------------------
@@ -285,6 +291,46 @@ class JobStore:
             rows = connection.execute(query).scalars().all()
         return [from_json(HistoryEntry, row) for row in reversed(rows)]
 
+    def prune_history(
+        self,
+        job: JobId,
+        *,
+        transitions: int,
+        transitions_since_ms: int,
+        notes: int,
+        notes_since_ms: int,
+        entries_max: int,
+    ) -> int:
+        """Delete entries beyond these numbers or before these times; return how many.
+
+        At most `entries_max` of each kind, the oldest first.
+        """
+        deleted = 0
+        for kind in ENTRY_KINDS:
+            is_move = kind == TRANSITION
+            kept, since_ms = (
+                (transitions, transitions_since_ms) if is_move else (notes, notes_since_ms)
+            )
+            deleted += self._prune_kind(job, kind, kept, since_ms, entries_max)
+        return deleted
+
+    def _prune_kind(self, job: JobId, kind: str, kept: int, since_ms: int, entries_max: int) -> int:
+        of_kind = (history.c.job == job) & (history.c.kind == kind)
+        newest = sa.select(history.c.id).where(of_kind).order_by(history.c.id.desc())
+        oldest = sa.select(history.c.id, history.c.at_ms).where(of_kind).order_by(history.c.id)
+        with self._reading() as connection:
+            beyond = connection.execute(newest.offset(kept).limit(1)).scalar()
+            candidates = connection.execute(oldest.limit(entries_max)).all()
+        past = [
+            row.id
+            for row in candidates
+            if row.at_ms < since_ms or (beyond is not None and row.id <= beyond)
+        ]
+        if past:
+            with self._engine.begin() as connection:
+                connection.execute(sa.delete(history).where(history.c.id.in_(past)))
+        return len(past)
+
     def read_checkpoints(self, job: JobId, *, limit: int = 100) -> list[CheckpointNote]:
         """Return the newest committed checkpoints, newest first."""
         query = (
@@ -337,7 +383,7 @@ def _put_pipeline(connection: Connection, spec: JobSpec, now_ms: int) -> None:
         put_pipeline(connection, spec.name, spec.sql, spec.udf_source, now_ms)
 
 
-def _put_checkpoint(connection: Connection, job: JobId, note: CheckpointNote) -> None:
+def _put_checkpoint(connection: Connection, job: JobId, note: CheckpointNote, kept: int) -> None:
     # Several generations may have noted one epoch; the last one is the one that counts.
     connection.execute(
         sa.delete(checkpoints).where(checkpoints.c.job == job, checkpoints.c.epoch == note.epoch)
@@ -346,7 +392,7 @@ def _put_checkpoint(connection: Connection, job: JobId, note: CheckpointNote) ->
         sa.insert(checkpoints).values(job=job, epoch=note.epoch, note=to_json(note).decode())
     )
     # Object storage knows what is retained; this is a memory for people, and bounded.
-    oldest = note.epoch - CHECKPOINTS_KEPT
+    oldest = note.epoch - kept
     connection.execute(
         sa.delete(checkpoints).where(checkpoints.c.job == job, checkpoints.c.epoch <= oldest)
     )
