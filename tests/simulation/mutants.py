@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.controller.checkpoints import advance, coordinator
+from headgate.controller.checkpoints.acknowledgements import Acknowledgements
 from headgate.controller.checkpoints.phases import (
     Collecting,
     Idle,
@@ -105,13 +106,13 @@ def publish_before_record() -> list[Patch]:
 
 @mutant("acknowledgements are counted, so a repeated one counts twice")
 def acks_counted() -> list[Patch]:
-    def owed(phase: Collecting, needs: Any, parallelism: int) -> list[tuple[str, int]]:
-        return [(n.operator, s) for n in needs for s in range(n.subtasks(parallelism))]
+    def with_ack(self: Any, ack: Any) -> Any:
+        if self.is_complete:
+            return self
+        received = self._received.insert((ack.operator, int(ack.subtask)), ack)
+        return replace(self, _owed=self._owed.remove(min(self._owed)), _received=received)
 
-    def is_complete(phase: Collecting, needs: Any, parallelism: int) -> bool:
-        return len(phase.acks) >= len(owed(phase, needs, parallelism))
-
-    return [(advance, "missing_acks", owed), (advance, "is_complete", is_complete)]
+    return [(Acknowledgements, "with_ack", with_ack)]
 
 
 @mutant("messages of other generations are taken")
@@ -163,9 +164,8 @@ def abort_skips_epoch() -> list[Patch]:
         phase = decided.coordinator.phase
         assert isinstance(phase, Collecting)
         checkpoint = phase.checkpoint
-        moved = Collecting(
-            checkpoint=replace(checkpoint, epoch=Epoch(checkpoint.epoch + attempt - 1))
-        )
+        epoch = Epoch(checkpoint.epoch + attempt - 1)
+        moved = replace(phase, checkpoint=replace(checkpoint, epoch=epoch))
         barrier = coordinator.barrier(moved.checkpoint, view)
         return replace(
             decided, coordinator=replace(decided.coordinator, phase=moved), actions=(barrier,)

@@ -104,6 +104,14 @@ class SubtaskAck:
     new_bytes: int = 0
 
 
+def subtasks_owed(kind: str, parallelism: int) -> int:
+    """Return how many acknowledgements an operator of this kind owes for every checkpoint.
+
+    Sources are cut by the driver, so they owe one; the others one per subtask.
+    """
+    return 1 if kind == "source" else parallelism
+
+
 @model
 class BatchCut:
     """The exact extent of one micro-batch: positions by source, and the watermark it ran with."""

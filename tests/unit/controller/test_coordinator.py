@@ -18,7 +18,6 @@ from headgate.controller.checkpoints.phases import (
     Publishing,
     Recording,
     Saving,
-    complete_operators,
 )
 from headgate.controller.rules.actions import (
     Action,
@@ -233,7 +232,7 @@ def test_checkpoint_is_complete_when_every_subtask_and_the_driver_have_spoken() 
     for message in messages:
         desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
         assert isinstance(desk.c.phase, Collecting)
-    assert complete_operators(desk.c.phase, NEEDS, 2) == (SOURCE, SINK)
+    assert desk.c.phase.acks.is_complete
     asked = desk.take(advance.on_cut(desk.c, desk.view, cut_done(barrier), desk.now_ms))
     assert [type(a) for a in asked] == [RecordCheckpoint]
     record = last_of(desk.actions, RecordCheckpoint)
@@ -249,7 +248,7 @@ def test_duplicate_acknowledgements_do_not_count_twice() -> None:
             desk.take(advance.on_ack(desk.c, desk.view, message, desk.now_ms))
     desk.take(advance.on_cut(desk.c, desk.view, cut_done(barrier), desk.now_ms))
     assert isinstance(desk.c.phase, Collecting)
-    assert complete_operators(desk.c.phase, NEEDS, 2) == (SOURCE,)
+    assert desk.c.phase.acks.missing() == [(SINK, 1)]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,6 @@ from headgate.controller.checkpoints.phases import (
     Publishing,
     Recording,
     Saving,
-    is_complete,
-    missing_acks,
     sink_commits,
     summarize,
 )
@@ -52,11 +50,7 @@ def on_ack(c: Coordinator, view: GenerationView, message: SubtaskAcked, now_ms: 
     """Add an acknowledgement to the set. One of another generation or attempt changes nothing."""
 
     def add(phase: Collecting) -> Collecting:
-        key = (message.ack.operator, int(message.ack.subtask))
-        # The first one counts: a repeated message says the same, a zombie's must not replace it.
-        if key not in missing_acks(phase, view.needs, view.parallelism):
-            return phase
-        return replace(phase, acks=(*phase.acks, message.ack))
+        return replace(phase, acks=phase.acks.with_ack(message.ack))
 
     return _collect(c, view, message, now_ms, add)
 
@@ -86,11 +80,11 @@ def _collect(
     ):
         return Decided(coordinator=c)
     collected = add(phase)
-    if collected.cut is None or not is_complete(collected, view.needs, view.parallelism):
+    if collected.cut is None or not collected.acks.is_complete:
         return Decided(coordinator=replace(c, phase=collected))
     recording = Recording(
         checkpoint=replace(collected.checkpoint, acked_ms=now_ms - collected.checkpoint.started_ms),
-        acks=collected.acks,
+        acks=collected.acks.received(),
         cut=collected.cut,
     )
     after = replace(c, phase=recording)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from headgate.controller.checkpoints.acknowledgements import Acknowledgements
 from headgate.controller.checkpoints.auto_interval import auto_interval_ms
 from headgate.controller.checkpoints.phases import (
     CheckpointInFlight,
@@ -28,7 +29,6 @@ from headgate.controller.checkpoints.phases import (
     Publishing,
     Recording,
     Saving,
-    missing_acks,
 )
 from headgate.controller.rules.actions import (
     Action,
@@ -185,9 +185,10 @@ def _start_checkpoint(
         final=c.final_wanted,
         savepoints=tuple(dict.fromkeys((*carried, *c.savepoints))),
     )
+    acks = Acknowledgements.none_of(view.needs, view.parallelism)
     started = replace(
         c,
-        phase=Collecting(checkpoint=checkpoint),
+        phase=Collecting(checkpoint=checkpoint, acks=acks),
         last_started_ms=now_ms,
         asked=False,
         savepoints=(),
@@ -215,7 +216,7 @@ def barrier(checkpoint: CheckpointInFlight, view: GenerationView) -> SendToWorke
 
 
 def _abort(c: Coordinator, phase: Collecting, view: GenerationView, now_ms: int) -> Decided:
-    missing = missing_acks(phase, view.needs, view.parallelism)
+    missing = phase.acks.missing()
     waiting = ", ".join(f"{operator}/{subtask}" for operator, subtask in missing[:5])
     reason = f"waited for {waiting or 'the cut of the epoch'}"
     return try_again(c, phase.checkpoint, view, now_ms, reason=reason, missing=len(missing))

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headgate.controller.checkpoints.acknowledgements import Acknowledgements
 from headgate.controller.rules.job_facts import Lineage, OperatorNeed
 from headgate.controller.rules.notes import CheckpointNote, SubtaskNote
 from headgate.core.checkpoint import EpochCut, SinkCommit, StagedFile, SubtaskAck
@@ -35,17 +36,20 @@ class Idle:
 
 @model
 class Collecting:
-    """The barrier was sent. `acks` is a set keyed by (operator, subtask) of this one attempt."""
+    """The barrier was sent."""
 
     kind: Literal["collecting"] = "collecting"
     checkpoint: CheckpointInFlight
-    acks: tuple[SubtaskAck, ...] = ()
+    acks: Acknowledgements
     cut: EpochCut | None = None
 
 
 @model
 class Recording:
-    """Everything is durable; metadata, manifest and epoch record are being written."""
+    """Everything is durable; metadata, manifest and epoch record are being written.
+
+    `acks` are by operator and subtask, so that a publish that is repeated finds the same.
+    """
 
     kind: Literal["recording"] = "recording"
     checkpoint: CheckpointInFlight
@@ -113,53 +117,26 @@ class Coordinator:
     cost_ms: float | None = None
 
 
-def missing_acks(
-    phase: Collecting, needs: tuple[OperatorNeed, ...], parallelism: int
-) -> list[tuple[OperatorId, int]]:
-    """Return the (operator, subtask) pairs that have not acknowledged, in graph order."""
-    have = {(ack.operator, int(ack.subtask)) for ack in phase.acks}
-    return [
-        (need.operator, subtask)
-        for need in needs
-        for subtask in range(need.subtasks(parallelism))
-        if (need.operator, subtask) not in have
-    ]
-
-
-def complete_operators(
-    phase: Collecting, needs: tuple[OperatorNeed, ...], parallelism: int
-) -> tuple[OperatorId, ...]:
-    """Return the operators whose every subtask has acknowledged."""
-    waiting = {operator for operator, _ in missing_acks(phase, needs, parallelism)}
-    return tuple(need.operator for need in needs if need.operator not in waiting)
-
-
-def is_complete(phase: Collecting, needs: tuple[OperatorNeed, ...], parallelism: int) -> bool:
-    """Whether every operator is complete."""
-    return not missing_acks(phase, needs, parallelism)
-
-
 def sink_commits(phase: Recording, needs: tuple[OperatorNeed, ...]) -> tuple[SinkCommit, ...]:
     """Return what every sink must publish of this epoch, from the acknowledgements alone."""
-    commits = []
-    for need in needs:
-        if need.role != "sink":
-            continue
-        staged: list[StagedFile] = []
-        commit: JsonValue = None
-        own = (ack for ack in phase.acks if ack.operator == need.operator)
-        for ack in sorted(own, key=lambda ack: int(ack.subtask)):
-            staged.extend(ack.staged)
-            commit = ack.globals.get("commit", commit)
-        commits.append(
-            SinkCommit(
-                operator=need.operator,
-                epoch=phase.checkpoint.epoch,
-                staged=tuple(staged),
-                commit=commit,
-            )
+    staged: dict[OperatorId, list[StagedFile]] = {
+        need.operator: [] for need in needs if need.role == "sink"
+    }
+    commit: dict[OperatorId, JsonValue] = {}
+    for ack in phase.acks:
+        if ack.operator in staged:
+            staged[ack.operator].extend(ack.staged)
+            if "commit" in ack.globals:
+                commit[ack.operator] = ack.globals["commit"]
+    return tuple(
+        SinkCommit(
+            operator=sink,
+            epoch=phase.checkpoint.epoch,
+            staged=tuple(files),
+            commit=commit.get(sink),
         )
-    return tuple(commits)
+        for sink, files in staged.items()
+    )
 
 
 def summarize(phase: Recording, generation: Generation) -> CheckpointNote:

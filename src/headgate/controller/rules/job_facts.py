@@ -24,10 +24,6 @@ class OperatorNeed:
     operator: OperatorId
     role: Literal["source", "stateful", "sink"]
 
-    def subtasks(self, parallelism: int) -> int:
-        """Return the acknowledgements owed: a source is cut by the driver, so it owes one."""
-        return 1 if self.role == "source" else parallelism
-
 
 def operator_needs(graph: PipelineGraph) -> tuple[OperatorNeed, ...]:
     """Return what a checkpoint of this graph consists of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.core.checkpoint import CheckpointRef, EpochCut, SubtaskAck
+from headgate.core.checkpoint import CheckpointRef, EpochCut, SubtaskAck, subtasks_owed
 from headgate.core.errors import InternalError
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.model import JsonValue, model
@@ -111,11 +111,6 @@ def record_of(manifest: Manifest, path: str, data: bytes) -> EpochRecord:
         previous=manifest.previous,
         created_ms=manifest.created_ms,
     )
-
-
-def subtasks_owed(kind: str, parallelism: int) -> int:
-    """Return how many subtasks of an operator acknowledge: see `PipelineGraph.subtasks`."""
-    return 1 if kind == "source" else parallelism
 
 
 def _complete_acks(facts: CheckpointFacts) -> dict[OperatorId, list[SubtaskAck]]:

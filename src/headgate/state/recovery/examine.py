@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headgate.core.checkpoint import RunRef, SinkCommit, StagedFile
+from headgate.core.checkpoint import RunRef, SinkCommit, StagedFile, subtasks_owed
 from headgate.core.errors import CheckpointInvalid, ObjectNotFound
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
-from headgate.state.protocol.checkpoint_facts import record_of, subtasks_owed
+from headgate.state.protocol.checkpoint_facts import record_of
 from headgate.state.protocol.epoch_log import list_savepoints, read_epoch_record, read_manifest
 from headgate.state.protocol.records import (
     CommittedMarker,
