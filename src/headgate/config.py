@@ -58,7 +58,6 @@ def _interval(value: object) -> object:
 
 
 # Written as `10s`, `500ms`, `2m` or a number of seconds; kept in milliseconds.
-Duration = Annotated[int, Field(ge=0), BeforeValidator(_milliseconds)]
 PositiveDuration = Annotated[int, Field(ge=1), BeforeValidator(_milliseconds)]
 Interval = Annotated[
     Annotated[int, Field(ge=0)] | Literal["auto"],

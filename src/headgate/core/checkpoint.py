@@ -93,7 +93,7 @@ class SubtaskAck:
     subtask: Subtask
     # Every live run of the subtask, new and old: an acknowledgement is complete in itself.
     tables: tuple[TableState, ...] = ()
-    # Small driver-side values; by convention on subtask 0. See `GlobalTable` in the design:
+    # Small driver-side values; by convention on subtask 0:
     # a source's "position" and "finished", a sink's "commit" (data for publish) and "state".
     globals: dict[str, JsonValue] = {}  # noqa: RUF012
     # Sinks: the output of this subtask staged since the last recorded epoch.
@@ -182,7 +182,7 @@ class LoadingPlan:
     checkpoint: CheckpointRef | None = None
     parallelism: int
     subtasks: tuple[SubtaskLoad, ...] = ()
-    # operator -> its merged GlobalTable: source positions, sink states.
+    # operator -> what its subtasks said in `globals`: source positions, sink states.
     globals: dict[OperatorId, dict[str, JsonValue]] = {}  # noqa: RUF012
     cut: EpochCut | None = None
     # Publishes of recorded epochs that have no committed marker yet, oldest first.

@@ -10,8 +10,7 @@
     │       ├── ObjectNotFound
     │       └── ObjectExists     create-if-absent found an object: an expected outcome
     └── InternalError            a defect or a damaged file
-        ├── CheckpointInvalid    a checkpoint that may not be used: set aside, never fatal by itself
-        └── Fenced               a newer generation exists: this one must end
+        └── CheckpointInvalid    a checkpoint that may not be used: set aside, never fatal by itself
 
 Each carries a domain, a retry hint and a stable code; the message says what to do next.
 """
@@ -136,11 +135,6 @@ class CheckpointInvalid(InternalError):
 DAMAGE_CODES = frozenset(
     {"checkpoint_invalid", "missing", "truncated", "corrupt", "foreign", "inconsistent"}
 )
-
-
-class Fenced(InternalError):
-    retry = RetryHint.NO_RETRY
-    code = "fenced"
 
 
 def error_info(error: BaseException) -> ErrorInfo:

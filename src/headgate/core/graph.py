@@ -136,13 +136,6 @@ class PipelineGraph:
     def consumers(self, operator_id: OperatorId) -> tuple[Operator, ...]:
         return tuple(o for o in self.operators if operator_id in o.inputs)
 
-    def subtasks(self, operator_id: OperatorId, parallelism: int) -> int:
-        """Return how many acknowledgements the operator owes per checkpoint.
-
-        Sources are read by the driver's cut, so they owe one; the others one per subtask.
-        """
-        return 1 if self.operator(operator_id).spec.role == "source" else parallelism
-
     def fingerprint(self) -> str:
         """Return a digest of the whole graph: equal graphs may share state without questions."""
         return hashlib.sha256(to_json(self)).hexdigest()[:32]

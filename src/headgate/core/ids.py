@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NewType
 
-PipelineId = NewType("PipelineId", str)
 JobId = NewType("JobId", str)
 WorkerId = NewType("WorkerId", str)
 OperatorId = NewType("OperatorId", str)

@@ -124,7 +124,6 @@ class Progress:
     lag_rows: int | None = None
     last_batch_ms: float = 0.0
     last_batch_rows: int = 0
-    executors: int = 1
     # Where the last micro-batch's time went, in milliseconds: building the plan, running it in
     # Spark, and of that the slowest subtask's work on state and its writing to the store.
     timings: dict[str, float] = {}  # noqa: RUF012
@@ -245,11 +244,10 @@ class Commit:
 
 @model
 class Stop:
-    """End. Graceful = after the running micro-batch; otherwise at once."""
+    """End after the running micro-batch. A worker that takes too long is killed."""
 
     kind: Literal["stop"] = "stop"
     generation: Generation
-    graceful: bool = True
 
 
 ControllerMessage = Annotated[Start | Barrier | Commit | Stop, Field(discriminator="kind")]

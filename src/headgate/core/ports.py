@@ -15,11 +15,6 @@ class Clock(Protocol):
         """Return wall-clock milliseconds since 1970."""
 
 
-class Rng(Protocol):
-    def uniform(self) -> float:
-        """Return a number in [0, 1)."""
-
-
 @model
 class ObjectInfo:
     path: str

@@ -180,7 +180,6 @@ def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
                 for operator, counted in progress.operators.items()
             ],
         )
-    page.add("job_executors", "gauge", "Spark executors.", [(labels, progress.executors)])
     if progress.lag_rows is not None:
         page.add("job_lag_rows", "gauge", "Rows that wait.", [(labels, progress.lag_rows)])
     if progress.watermark is not None and WATERMARK_MIN < progress.watermark < WATERMARK_MAX:

@@ -103,7 +103,6 @@ def test_finished_sources_lead_to_a_final_checkpoint_and_the_end() -> None:
     world.marked()
     stop = last_of(world.actions, SendToWorker).message
     assert isinstance(stop, Stop)
-    assert stop.graceful
     world.worker_stopped()
     assert [type(a) for a in world.killed()] == [ReleaseSlots]
     assert world.state.kind == "finished"
@@ -496,13 +495,6 @@ def test_job_is_let_go_where_a_stranger_or_a_later_lease_took_it(claimant: str) 
     assert world.state.error.code == "superseded"
 
 
-def test_fenced_worker_leads_to_a_recovery_whose_claim_decides() -> None:
-    world = World().to_running()
-    fenced = ErrorInfo(message="fenced", code="fenced", retry=USER_ERROR.retry)
-    world.task_failed(fenced)
-    assert world.state.kind == "recovering"
-
-
 @pytest.mark.parametrize("name", NOT_TERMINAL)
 def test_every_job_is_taken_up_again_after_a_controller_restart(name: str) -> None:
     world = every_state()[name]
@@ -582,13 +574,13 @@ def test_stop_with_checkpoint_while_recovering_needs_no_worker_if_all_is_publish
     assert count(world.actions, StartWorker) == 1
 
 
-@pytest.mark.parametrize(("mode", "graceful"), [("graceful", True), ("immediate", False)])
-def test_stop_without_checkpoint_tells_the_worker_and_waits(mode: str, graceful: bool) -> None:
+@pytest.mark.parametrize(("mode", "patience_ms"), [("graceful", 60_000), ("immediate", 5_000)])
+def test_stop_without_checkpoint_tells_the_worker_and_waits(mode: str, patience_ms: int) -> None:
     world = World().to_running()
     world.say(StopRequested(mode=mode))  # type: ignore[arg-type]
     stop = last_of(world.actions, SendToWorker).message
     assert isinstance(stop, Stop)
-    assert stop.graceful is graceful
+    assert world.until_deadline() == patience_ms
     assert count(world.actions, KillWorkers) == 0
     world.worker_stopped()
     world.killed()

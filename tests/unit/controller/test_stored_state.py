@@ -11,15 +11,17 @@ from headgate.core.model import from_python, to_python
 from tests.unit.controller.world import every_state
 
 STATES = every_state()
-# What two fields were called by version 0.1.
+# What two fields were called by version 0.1, which had another one besides.
 OLD_NAMES = {"running": "live", "shutdown": "drain"}
 
 
 def as_of_old(document: dict[str, Any]) -> dict[str, Any]:
-    renamed = {OLD_NAMES.get(name, name): value for name, value in document.items()}
-    if isinstance(renamed.get("drain"), dict):
-        renamed["drain"] = as_of_old(renamed["drain"])
-    return renamed
+    old = {OLD_NAMES.get(name, name): value for name, value in document.items()}
+    if isinstance(old.get("drain"), dict):
+        old["drain"] = as_of_old(old["drain"])
+    if isinstance(old.get("live"), dict):
+        old["live"] = {**old["live"], "sources_finished": True}
+    return old
 
 
 @pytest.mark.parametrize("name", sorted(STATES))

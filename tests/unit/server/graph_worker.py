@@ -18,7 +18,14 @@ import sys
 import threading
 from pathlib import Path
 
-from headgate.core.checkpoint import BatchCut, EpochCut, SinkCommit, SubtaskAck, SubtaskTimings
+from headgate.core.checkpoint import (
+    BatchCut,
+    EpochCut,
+    SinkCommit,
+    SubtaskAck,
+    SubtaskTimings,
+    subtasks_owed,
+)
 from headgate.core.errors import ErrorInfo, RetryHint
 from headgate.core.ids import Generation, JobId, Subtask, WorkerId
 from headgate.core.messages import (
@@ -145,7 +152,7 @@ class GraphWorker:
         start, self._last_cut = self._last_cut, self._rows
         graph, parallelism = self._start.graph, self._start.parallelism
         for operator in graph.checkpointed():
-            for subtask in range(graph.subtasks(operator.id, parallelism)):
+            for subtask in range(subtasks_owed(operator.spec.kind, parallelism)):
                 values: dict[str, object] = {}
                 if operator.spec.kind == "source":
                     values = {"position": self._rows}

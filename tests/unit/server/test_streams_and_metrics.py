@@ -71,7 +71,7 @@ def test_progress_is_streamed_and_not_replayed(running: Running) -> None:
     assert live[-1].id == kept[-1].id
     again = take(running, f"/jobs/{job}/events", "StateChanged", replay=True)
     assert again[0] == live[0]
-    assert live[-1].data["progress"]["executors"] == 1
+    assert live[-1].data["generation"] == 1
     running.post(f"/api/v1/jobs/{job}/stop", {"mode": "force"})
     running.wait(job, lambda view: view["terminal"])
 

@@ -86,11 +86,6 @@ def begin(
     )
 
 
-def in_flight(coordinator: Coordinator) -> bool:
-    """Whether a checkpoint has begun and not yet come to its end."""
-    return not isinstance(coordinator.phase, Idle)
-
-
 def interval_ms(coordinator: Coordinator, view: GenerationView) -> int:
     """Return the interval in force."""
     chosen = view.limits.checkpoint_interval_ms

@@ -66,7 +66,6 @@ class RunningGeneration:
     coordinator: Coordinator
     since_ms: int
     last_heard_ms: int
-    sources_finished: bool = False
     # The newest epoch of an earlier generation whose publish this one completed. A marker speaks
     # for all epochs before it, so one is enough, and the next checkpoint's makes up for its loss.
     unmarked: Epoch | None = None
@@ -262,9 +261,6 @@ def _decide(facts: JobFacts, running: RunningGeneration, event: Event, now_ms: i
 def _failure_in(facts: JobFacts, running: RunningGeneration, event: Event) -> ErrorInfo | None:
     """Return the error where the event says that this generation cannot go on."""
     match event:
-        case TaskFailed(error=error) if error.code == "fenced":
-            # Whether the newer generation is a leftover is decided when the next one is claimed.
-            return replace(error, retry=RetryHint.WITH_BACKOFF)
         case TaskFailed(error=error):
             return error
         case WorkerExited(exit_code=exit_code, log_tail=log_tail):

@@ -61,12 +61,10 @@ def begin_final_checkpoint(
 
 
 def tell_worker_to_stop(
-    facts: JobFacts, running: RunningGeneration, now_ms: int, *, graceful: bool
+    facts: JobFacts, running: RunningGeneration, now_ms: int, *, grace_ms: int
 ) -> ShutdownStep:
-    """Tell the worker to stop, without a checkpoint."""
-    stop = Stop(generation=running.generation, graceful=graceful)
-    limits = facts.limits
-    grace_ms = limits.stop_grace_ms if graceful else limits.stop_immediate_ms
+    """Tell the worker to stop, without a checkpoint; after `grace_ms` it is killed."""
+    stop = Stop(generation=running.generation)
     return ShutdownStep(
         facts=facts,
         shutdown=Shutdown(phase="worker", until_ms=now_ms + grace_ms, running=running),
@@ -129,6 +127,6 @@ def _advance_checkpoint(
     if facts.cleaning_since_ms is None:
         facts = replace(facts, cleaning_since_ms=now_ms)
         last = (rules.cleanup(view_of(facts, running)),)
-    stopping = tell_worker_to_stop(facts, running, now_ms, graceful=True)
+    stopping = tell_worker_to_stop(facts, running, now_ms, grace_ms=facts.limits.stop_grace_ms)
     notes = (*step.notes, *unfulfilled(running, "the job was stopped"))
     return replace(stopping, actions=(*step.actions, *stopping.actions, *last), notes=notes)

@@ -44,16 +44,20 @@ JobState = (
 
 
 def _with_current_names(document: Any) -> Any:
-    """Return a stored state with the names of today: two fields were called otherwise in 0.1."""
+    """Return a stored state with the fields of today: version 0.1 called two of them otherwise."""
     if not isinstance(document, dict):
         return document
-    renamed = {_RENAMED.get(name, name): value for name, value in document.items()}
-    if isinstance(renamed.get("shutdown"), dict):
-        renamed["shutdown"] = _with_current_names(renamed["shutdown"])
-    return renamed
+    current = {
+        _RENAMED.get(name, name): value for name, value in document.items() if name not in _GONE
+    }
+    for name in _RENAMED.values():
+        if name in current:
+            current[name] = _with_current_names(current[name])
+    return current
 
 
 _RENAMED = {"live": "running", "drain": "shutdown"}
+_GONE = {"sources_finished"}
 # The union as JSON knows it.
 StoredJobState = Annotated[
     Annotated[JobState, Field(discriminator="kind")], BeforeValidator(_with_current_names)

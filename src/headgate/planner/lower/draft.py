@@ -11,7 +11,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Window
+from headgate.core.graph import Window
 from headgate.planner.catalog import ConnectorTable
 
 Merge = Literal["sum", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"]
@@ -121,11 +121,6 @@ class SinkDraft(Draft):
 def column(name: str, table: str | None = None) -> exp.Column:
     """Return a reference to a column of a draft."""
     return exp.column(exp.to_identifier(name, quoted=True), table=table)
-
-
-def hidden_names(draft: Draft) -> tuple[str, ...]:
-    """Return the hidden columns that travel with the draft's rows."""
-    return (TIMESTAMP_COLUMN, OP_COLUMN) if draft.updating else (TIMESTAMP_COLUMN,)
 
 
 def topological(drafts: list[Draft]) -> list[Draft]:

@@ -47,7 +47,7 @@ class Finishing:
 
 def enter_finishing(facts: JobFacts, running: RunningGeneration, now_ms: int) -> Step[Finishing]:
     facts, notes = work_resumed(moved(facts, now_ms), now_ms)
-    heard = replace(running, last_heard_ms=now_ms, sources_finished=True)
+    heard = replace(running, last_heard_ms=now_ms)
     begun = begin_final_checkpoint(facts, heard, now_ms)
     return Step(
         Finishing(facts=begun.facts, shutdown=begun.shutdown),

@@ -49,8 +49,9 @@ def enter_stopping(
     if running is None or mode == "force":
         step = enter_stopping_by_kill(facts, now_ms, reason=reason)
     else:
-        graceful = mode == "graceful"
-        begun = tell_worker_to_stop(moved(facts, now_ms), running, now_ms, graceful=graceful)
+        limits = facts.limits
+        grace_ms = limits.stop_grace_ms if mode == "graceful" else limits.stop_immediate_ms
+        begun = tell_worker_to_stop(moved(facts, now_ms), running, now_ms, grace_ms=grace_ms)
         step = _step(begun, reason=reason)
     lost = () if running is None else unfulfilled(running, "the job was stopped")
     return replace(step, notes=(*step.notes, *lost))
