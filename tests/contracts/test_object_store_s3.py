@@ -16,6 +16,8 @@ import pytest
 from headgate.core.errors import ObjectExists, StorageError, UserError
 from headgate.storage import RetryingStore, RetryPolicy, open_store
 from headgate.storage.s3 import S3Store
+from tests.support.s3 import FaultyProxy
+from tests.support.state_world import start
 
 
 class FlakyProxy(http.server.ThreadingHTTPServer):
@@ -94,7 +96,10 @@ def proxy(s3_endpoint: str, s3_environment: None) -> Iterator[FlakyProxy]:
 @pytest.fixture
 def store(proxy: FlakyProxy) -> RetryingStore:
     inner = S3Store("contracts", uuid.uuid4().hex, {"endpoint": proxy.url})
-    return RetryingStore(inner, RetryPolicy(tries=3), sleep=lambda seconds: None)
+    store = RetryingStore(inner, RetryPolicy(tries=3), sleep=lambda seconds: None)
+    # The first create of a process asks whether the store is fit; these tests count requests.
+    store.create("first", b"")
+    return store
 
 
 def test_a_create_whose_answer_was_lost_is_recognised_as_our_own(
@@ -154,3 +159,42 @@ def test_an_unknown_option_is_refused(s3_environment: None) -> None:
 def test_credentials_in_the_url_are_not_shown(s3_endpoint: str, s3_environment: None) -> None:
     options = {"endpoint": s3_endpoint, "access_key_id": "k", "secret_access_key": "hidden"}
     assert "hidden" not in repr(open_store(f"s3://contracts/x?{urlencode(options)}"))
+
+
+# ---- a store that ignores create-if-absent ---------------------------------------------------
+
+
+@pytest.fixture
+def careless(s3_endpoint: str, s3_environment: None) -> Iterator[FaultyProxy]:
+    """A server of the S3 API that does not know `If-None-Match`."""
+    server = FaultyProxy(s3_endpoint)
+    server.dropped = frozenset({"if-none-match"})
+    yield server
+    server.close()
+
+
+def test_a_store_that_ignores_create_if_absent_is_refused(careless: FaultyProxy) -> None:
+    store = open_store(f"s3://contracts/{uuid.uuid4().hex}?endpoint={careless.url}")
+    for _ in range(2):
+        with pytest.raises(UserError, match="ignores 'If-None-Match") as caught:
+            store.create("epochs/1", b"ours")
+        assert caught.value.code == "store_unfit"
+    assert list(store.list("")) == []
+
+
+def test_no_generation_is_claimed_in_such_a_store(careless: FaultyProxy) -> None:
+    store = open_store(f"s3://contracts/{uuid.uuid4().hex}?endpoint={careless.url}")
+    with pytest.raises(UserError, match="two controllers"):
+        start(store, "a")
+
+
+def test_a_store_is_asked_once_whether_it_is_fit(s3_endpoint: str, s3_environment: None) -> None:
+    proxy = FaultyProxy(s3_endpoint)
+    url = f"s3://contracts/{uuid.uuid4().hex}?endpoint={proxy.url}"
+    open_store(url).create("a", b"1")
+    asked = proxy.requests
+    for number in range(3):
+        open_store(url).create(f"b{number}", b"1")
+    assert proxy.requests == asked + 3
+    assert [info.path for info in open_store(url).list("")] == ["a", "b0", "b1", "b2"]
+    proxy.close()

@@ -105,6 +105,8 @@ class FaultyProxy(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.target = target.removeprefix("http://")
         self.fault: Fault = healthy
+        # Headers of requests that are lost on the way.
+        self.dropped: frozenset[str] = frozenset()
         self.requests = 0
         self.refused = 0
         self._thread = threading.Thread(target=self.serve_forever, daemon=True)
@@ -134,7 +136,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         target = http.client.HTTPConnection(self.server.target, timeout=60)
         try:
-            target.request(self.command, self.path, body, dict(self.headers))
+            headers = {
+                name: value
+                for name, value in self.headers.items()
+                if name.lower() not in self.server.dropped
+            }
+            target.request(self.command, self.path, body, headers)
             answer = target.getresponse()
             self._answer(answer.status, answer.getheaders(), answer.read())
         finally:

@@ -9,6 +9,8 @@ the folders of its connectors are both opened here.
 from __future__ import annotations
 
 import os
+import threading
+import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 from obstore.exceptions import UnknownConfigurationKeyError
 from obstore.store import S3Store as S3Backend
 
-from headgate.core.errors import UserError
+from headgate.core.errors import ObjectExists, UserError
 from headgate.storage.adapter import ObstoreAdapter, answered
 
 # A whole request may carry a run of 128 MiB over a slow line; silence is noticed much earlier.
@@ -25,11 +27,17 @@ _READ_TIMEOUT = timedelta(seconds=30)
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 
 
+# The stores that were found to refuse a second create, by where they are.
+_fit: set[tuple[str, str, str]] = set()
+_fit_lock = threading.Lock()
+
+
 class S3Store(ObstoreAdapter):
     """The port over a bucket, or a folder in it. The options are those of obstore's `S3Config`."""
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
         config, allow_http = _settings(options)
+        self._where = (str(config.get("endpoint", "")), bucket, prefix)
         client: dict[str, Any] = {
             "timeout": _REQUEST_TIMEOUT,
             "read_timeout": _READ_TIMEOUT,
@@ -55,6 +63,37 @@ class S3Store(ObstoreAdapter):
                     code="state_url",
                 ) from error
         super().__init__(backend)
+
+    def create(self, path: str, data: bytes) -> None:
+        self._check_create_once()
+        super().create(path, data)
+
+    def _check_create_once(self) -> None:
+        """Refuse a store that ignores the condition of a create, before anything relies on it.
+
+        Some servers of the S3 API do: they answer each `If-None-Match: *` with a success. Create
+        is the only fence there is, so two controllers would both believe that they go on alone.
+        Asked once per process and store.
+        """
+        with _fit_lock:
+            if self._where in _fit:
+                return
+            probe = f".headgate/create-once-{uuid.uuid4().hex}"
+            super().create(probe, b"first")
+            try:
+                super().create(probe, b"second")
+            except ObjectExists:
+                _fit.add(self._where)
+            else:
+                endpoint, bucket, _ = self._where
+                raise UserError(
+                    f"s3://{bucket}{f' at {endpoint}' if endpoint else ''} creates an object that "
+                    "exists already: it ignores 'If-None-Match: *', without which two controllers "
+                    "can both record a checkpoint. Keep the state in a store that honours it.",
+                    code="store_unfit",
+                )
+            finally:
+                self.delete(probe)
 
 
 def _settings(options: Mapping[str, str]) -> tuple[dict[str, Any], bool]:

@@ -246,6 +246,11 @@ def write_checkpoint(
             reason="superseded", detail=f"the record of epoch {facts.epoch} came and went"
         )
     failpoint("checkpoint.after_record")
+    # Read back: what counts is what is there. A store that loses the condition of a create now and
+    # then, a failover for instance, would otherwise let two writers believe that they have won.
+    lost = _lost(store, facts, encoded)
+    if lost is not None:
+        return lost
     # Only now it is known that the slot was not free because retention had emptied it.
     return _superseded(store, facts.epoch) or Recorded(
         record=encoded.record, manifest=encoded.manifest
@@ -267,6 +272,19 @@ def _decided(
         return _superseded(store, facts.epoch) or AlreadyRecorded(
             record=encoded.record, manifest=encoded.manifest
         )
+    return _recorded_by_other(facts)
+
+
+def _lost(store: ObjectStore, facts: CheckpointFacts, encoded: EncodedCheckpoint) -> Stale | None:
+    """Return what speaks against the record that was just created; None if it is there."""
+    try:
+        found = store.get(encoded.record_path)
+    except ObjectNotFound:
+        return Stale(reason="superseded", detail=f"the record of epoch {facts.epoch} came and went")
+    return None if found == encoded.record_data else _recorded_by_other(facts)
+
+
+def _recorded_by_other(facts: CheckpointFacts) -> Stale:
     return Stale(
         reason="recorded_by_other", detail=f"epoch {facts.epoch} has the record of another writer"
     )

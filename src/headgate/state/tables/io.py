@@ -1,9 +1,7 @@
 """Everything a table needs from outside: where files are read from and written to.
 
-A Parquet run is read once per host: the first touch writes it into the local cache as an Arrow
-file, which is then mapped. The cache is keyed by checksum and file name, and neither a run nor a
-cached file ever changes, so it can never be stale. Several processes may fill it at once: each
-writes a file of its own and renames it into place, and the last one wins with equal content.
+A Parquet run is read once per host: the first touch puts it into the local cache (`cache.py`) as
+an Arrow file, which is then mapped.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
 from headgate.state.tables import mapped
+from headgate.state.tables.cache import RunCache
 from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.rows import hash_range, time_range
 from headgate.state.tables.version import ScratchRun, TableVersion
 
 MIB = 1 << 20
-TEMPORARY_SECONDS_MAX = 3600
 
 
 @model
@@ -92,6 +90,10 @@ class TableIo:
             self._opened = self.store() if callable(self.store) else self.store
         return self._opened
 
+    @property
+    def cache(self) -> RunCache:
+        return RunCache(self.cache_dir, self.cache_bytes_max, self.verify_checksums)
+
     def run_path(self, table: str, epoch: int) -> str:
         """Name a new run, relative to the job's folder; no two calls give the same name."""
         return layout.run(
@@ -104,7 +106,7 @@ class TableIo:
     def release_others(self, version: TableVersion) -> None:
         """Close the mapped files of this table that the version no longer names."""
         live: Collection[str] = {run.path for run in version.scratch} | {
-            self._cache_path(run) for run in version.runs
+            self.cache.path(run) for run in version.runs
         }
         mapped.retain(self.owner(version.name), live)
 
@@ -171,7 +173,7 @@ class TableIo:
         encoded = time.perf_counter()
         self.objects.put(ref.path, data.to_pybytes())
         uploaded = time.perf_counter()
-        self._fill_cache(self._cache_path(ref), batch)
+        self.cache.fill(ref, batch)
         cached = time.perf_counter()
         return ref, WriteStats(
             objects=1,
@@ -183,19 +185,14 @@ class TableIo:
 
     def open_run(self, table: str, ref: RunRef, schema: pa.Schema) -> OpenFile:
         """Return all rows of a run, filters not applied; from the cache where it is there."""
-        path = self._cache_path(ref)
         owner = self.owner(table)
-        if not mapped.is_mapped(path):
-            try:
-                os.utime(path)  # least recently used goes first
-                return mapped.open_mapped(path, owner)
-            except (FileNotFoundError, pa.ArrowInvalid):
-                self._fill_cache(path, self._load(ref, schema))
-        try:
-            return mapped.open_mapped(path, owner)
-        except (FileNotFoundError, pa.ArrowInvalid):
-            # Another process made room for its own runs at this very moment.
-            return OpenFile(self._load(ref, schema))
+        cached = self.cache.open(ref, owner)
+        if cached is not None:
+            return cached
+        batch = self._load(ref, schema)
+        self.cache.fill(ref, batch)
+        # It may not be there: the disk is full, or another process has just made room for its own.
+        return self.cache.open(ref, owner) or OpenFile(batch)
 
     def _load(self, ref: RunRef, schema: pa.Schema) -> pa.RecordBatch:
         try:
@@ -220,52 +217,9 @@ class TableIo:
                 )
         return decode_parquet(data, ref, schema)
 
-    # The local cache.
-
-    def _cache_path(self, ref: RunRef) -> str:
-        digest = ref.checksum.removeprefix("sha256:")[:32]
-        name = os.path.basename(ref.path).removesuffix(".parquet")
-        return os.path.join(self.cache_dir, f"{digest}-{name}.arrow")
-
-    def _fill_cache(self, path: str, batch: pa.RecordBatch) -> None:
-        os.makedirs(self.cache_dir, exist_ok=True)
-        temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-        size = mapped.write_arrow(temporary, batch)
-        os.replace(temporary, path)
-        evict(self.cache_dir, bytes_max=max(self.cache_bytes_max, size), keep=path)
-
     def _unique(self) -> str:
         self._written += 1
         return self.attempt if self._written == 1 else f"{self.attempt}-{self._written}"
-
-
-def evict(folder: str, *, bytes_max: int, keep: str) -> None:
-    """Delete the least recently used files of the cache until it fits.
-
-    A file that another process is writing stays, unless it is so old that its writer is dead.
-    """
-    entries = []
-    dead_ns = time.time_ns() - TEMPORARY_SECONDS_MAX * 10**9
-    with os.scandir(folder) as found:
-        for entry in found:
-            try:
-                stat = entry.stat()
-            except FileNotFoundError:  # another process evicts too
-                continue
-            if entry.name.endswith(".tmp") and stat.st_mtime_ns > dead_ns:
-                continue
-            entries.append((stat.st_mtime_ns, entry.path, stat.st_size))
-    excess = sum(size for _, _, size in entries) - bytes_max
-    for _, path, size in sorted(entries):
-        if excess <= 0:
-            return
-        if path == keep:
-            continue
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            continue
-        excess -= size
 
 
 def encode_parquet(batch: pa.RecordBatch, *, sorted_by: str) -> pa.Buffer:

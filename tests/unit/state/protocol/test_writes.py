@@ -370,3 +370,33 @@ def test_a_savepoint_of_a_checkpoint_that_retention_is_deleting_is_withdrawn() -
         write_savepoint(racing, JOB, "s", ref, now_ms=1)
     assert caught.value.code == "no_such_checkpoint"
     assert list_savepoints(store, JOB) == ()
+
+
+def test_a_record_that_another_writer_has_replaced_at_once_does_not_count() -> None:
+    class Careless(DictStore):
+        """Loses the condition of a create just once, to a second writer."""
+
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path == layout.epoch_record(Epoch(1)):
+                self.objects[path] = data.replace(b'"attempt":1', b'"attempt":2')
+
+    store = Careless()
+    writer = start(store, "a")
+    outcome = writer.record(writer.facts())
+    assert isinstance(outcome, Stale)
+    assert outcome.reason == "recorded_by_other"
+
+
+def test_a_record_that_is_gone_at_once_does_not_count() -> None:
+    class Forgetful(DictStore):
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path == layout.epoch_record(Epoch(1)):
+                del self.objects[path]
+
+    store = Forgetful()
+    writer = start(store, "a")
+    outcome = writer.record(writer.facts())
+    assert isinstance(outcome, Stale)
+    assert outcome.reason == "superseded"
