@@ -28,7 +28,7 @@ from headgate.controller.store.jobs import (
 from headgate.controller.store.tables import jobs
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import Epoch, Generation, JobId
-from tests.unit.controller.world import every_state
+from tests.unit.controller.job_under_rules import every_state
 
 JOB = JobId("orders")
 NOBODY = JobId("nobody")

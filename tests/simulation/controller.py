@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headgate.controller.applying import Change, apply_event
-from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.perform import is_slow, perform
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
 from headgate.controller.rules.actions import Action, PrepareLoad
+from headgate.controller.rules.claimant import Claimant
 from headgate.controller.rules.events import Event, TakenUp, Tick
 from headgate.controller.rules.state import JobState, next_deadline
 from headgate.core.ids import Generation, JobId

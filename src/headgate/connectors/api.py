@@ -38,10 +38,10 @@ from headgate.connectors.options import (
     Nanoseconds,
     Seconds,
     moment_us,
-    parse_nanoseconds,
     parse_options,
 )
 from headgate.core.checkpoint import StagedFile
+from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import BadDataError, ExternalError, StorageError, UserError
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import OP_COLUMN, Column

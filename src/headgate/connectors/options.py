@@ -14,57 +14,21 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import UserError
 from headgate.core.graph import Column
 from headgate.core.model import JsonValue
 
-_UNITS_NS = {
-    "ns": 1,
-    "nanosecond": 1,
-    "us": 1_000,
-    "microsecond": 1_000,
-    "ms": 1_000_000,
-    "millisecond": 1_000_000,
-    "s": 1_000_000_000,
-    "sec": 1_000_000_000,
-    "second": 1_000_000_000,
-    "m": 60_000_000_000,
-    "min": 60_000_000_000,
-    "minute": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "hour": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-    "day": 86_400_000_000_000,
-}
 _SIZES = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
-
-
-def parse_nanoseconds(text: str) -> int:
-    """Parse `10s`, `1 minute 30 seconds`, `500ms`. Raises `ValueError`."""
-    total, position = Decimal(0), 0
-    while position < len(text):
-        part = _DURATION_PART.match(text, position)
-        unit = part[2].lower() if part else ""
-        unit = unit if unit in _UNITS_NS else unit.removesuffix("s")
-        if part is None or unit not in _UNITS_NS:
-            raise ValueError(f"'{text}' is not a duration: write for example '10s' or '500ms'")
-        total += Decimal(part[1]) * _UNITS_NS[unit]
-        position = part.end()
-    if position == 0:
-        raise ValueError("a duration may not be empty")
-    return int(total)
 
 
 def _duration_text(value: object, bare_unit: str) -> object:
     if isinstance(value, bool):
         raise ValueError("expected a duration")
-    if isinstance(value, int | float) or (
-        isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value)
-    ):
-        value = f"{Decimal(str(value).strip())}{bare_unit}"
-    if isinstance(value, str):
-        return f"{parse_nanoseconds(value)}ns"
+    if isinstance(value, int | float | str):
+        # A float may say 1e-05; a decimal's plain form never does.
+        text = value if isinstance(value, str) else f"{Decimal(str(value)):f}"
+        return f"{parse_nanoseconds(text, bare_unit=bare_unit)}ns"
     return value
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from headgate.controller.announcements import Announcement, ProgressMade
 from headgate.controller.assembling import Compiler, JobAssembly, check_spec, spark_needs
 from headgate.controller.clock import SteadyClock
-from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
 from headgate.controller.housekeeping import LOGS, SCRATCH, Housekeeping
@@ -28,6 +27,7 @@ from headgate.controller.identity import is_dead_holder, job_id_for, lease_holde
 from headgate.controller.leases import LeaseKeeper
 from headgate.controller.processes.fleet import SPARES, LocalFleet
 from headgate.controller.processes.link import WorkerLink
+from headgate.controller.rules.claimant import Claimant
 from headgate.controller.rules.events import (
     CheckpointRequested,
     Event,

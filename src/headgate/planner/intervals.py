@@ -1,4 +1,7 @@
-"""Fixed lengths of time as SQL writes them: `INTERVAL '5 seconds'`, `'1 hour 30 minutes'`."""
+"""Fixed lengths of time as SQL writes them: `INTERVAL '5 seconds'`, `'1 hour 30 minutes'`.
+
+Not `core/durations.py`, because SQL also has signs, clocks and weeks, and errors with a position.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from headgate.core.backoff import backoff_ms
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
@@ -21,15 +22,14 @@ T = TypeVar("T")
 
 @model
 class RetryPolicy:
-    """Wait min(max, initial * 2^n), half of it random, before the next of `tries` tries."""
+    """How often a call is tried; `core/backoff.py` says how long to wait in between."""
 
     tries: int = 5
     initial_ms: int = 100
     max_ms: int = 3_000
 
-    def delay_ms(self, failures: int, uniform: float) -> float:
-        full = min(self.max_ms, self.initial_ms << min(failures, 30))
-        return full / 2 + full / 2 * uniform
+    def delay_ms(self, failures: int, uniform: float) -> int:
+        return backoff_ms(initial_ms=self.initial_ms, max_ms=self.max_ms, n=failures, roll=uniform)
 
 
 class RetryingStore:

@@ -11,11 +11,11 @@ import pytest
 from headgate.connectors.options import (
     ConnectorOptions,
     moment_us,
-    parse_nanoseconds,
     parse_options,
 )
 from headgate.connectors.registry import connector, connectors
 from headgate.connectors.single_file.config import SingleFileSinkOptions
+from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import UserError
 from headgate.core.graph import Column
 

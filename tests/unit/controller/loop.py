@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headgate.controller.applying import Change, apply_event
-from headgate.controller.effects.claimant import Claimant
 from headgate.controller.effects.perform import perform
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
 from headgate.controller.rules.actions import Action
+from headgate.controller.rules.claimant import Claimant
 from headgate.controller.rules.events import Event, TakenUp, Tick
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.limits import Limits

@@ -19,7 +19,8 @@ from headgate.connectors.filesystem.position import (
 )
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
-from headgate.connectors.options import parse_nanoseconds, parse_options
+from headgate.connectors.options import parse_options
+from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import InternalError, UserError
 from headgate.core.model import JsonValue
 from headgate.core.ports import ObjectInfo

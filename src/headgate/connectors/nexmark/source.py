@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 from headgate.connectors.base import EVENT_TIME_COLUMN, SourceCut
 from headgate.connectors.nexmark import events
 from headgate.connectors.nexmark.config import NexmarkOptions
-from headgate.connectors.options import moment_us, parse_nanoseconds, parse_options
+from headgate.connectors.options import moment_us, parse_options
 from headgate.connectors.pacing import RatePosition, plan_rate_cut
+from headgate.core.durations import parse_nanoseconds
 from headgate.core.model import JsonValue
 from headgate.operators import SourceSpec
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headgate.controller.effects.claimant import for_turn, may_claim_back
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.rules.actions import (
     ClaimGeneration,
@@ -12,6 +11,7 @@ from headgate.controller.rules.actions import (
     RunCleanup,
     WriteSavepoint,
 )
+from headgate.controller.rules.claimant import for_turn, may_claim_back
 from headgate.controller.rules.events import (
     AttemptTaken,
     CheckpointRecorded,

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headgate.controller.rules.backoff import backoff_ms, roll
 from headgate.controller.rules.events import LoadPlanned
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.limits import UNLIMITED
 from headgate.controller.rules.outcome import Step
 from headgate.controller.rules.states import failing, recovering
+from headgate.core.backoff import backoff_ms, roll
 from headgate.core.errors import DAMAGE_CODES, ErrorDomain, ErrorInfo, RetryHint
 from headgate.core.ids import NO_EPOCH
 

@@ -12,8 +12,8 @@ from headgate.controller.checkpoints import advance
 from headgate.controller.checkpoints import coordinator as rules
 from headgate.controller.checkpoints.coordinator import Decided, GenerationView
 from headgate.controller.checkpoints.phases import Coordinator, Idle, Saving
-from headgate.controller.effects.claimant import may_claim_back
 from headgate.controller.rules.actions import Action, MarkCommitted, RunCleanup
+from headgate.controller.rules.claimant import may_claim_back
 from headgate.controller.rules.events import (
     ActionResult,
     AttemptTaken,

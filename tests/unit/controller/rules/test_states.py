@@ -46,15 +46,15 @@ from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
 from headgate.core.errors import ErrorDomain, ErrorInfo
 from headgate.core.ids import Epoch, Generation
 from headgate.core.messages import Heartbeat, Progress, SourcesFinished, Stop
-from tests.unit.controller.support import JOB, SINK
-from tests.unit.controller.world import (
+from tests.unit.controller.job_under_rules import (
     STORAGE_ERROR,
     USER_ERROR,
-    World,
+    JobUnderRules,
     count,
     every_state,
     last_of,
 )
+from tests.unit.controller.support import JOB, SINK
 
 PENDING = SinkCommit(operator=SINK, epoch=Epoch(4), staged=())
 NOT_TERMINAL = sorted(
@@ -80,7 +80,7 @@ WITH_WORKER = [
 
 
 def test_new_job_goes_through_every_station() -> None:
-    world = World()
+    world = JobUnderRules()
     assert [type(a) for a in world.take_up()] == [Compile]
     assert [type(a) for a in world.compiled()] == [PrepareLoad]
     assert [type(a) for a in world.load_planned()] == [AcquireSlots]
@@ -93,7 +93,7 @@ def test_new_job_goes_through_every_station() -> None:
 
 
 def test_finished_sources_lead_to_a_final_checkpoint_and_the_end() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(SourcesFinished(generation=world.generation))
     assert world.barrier().then_stop
     world.ack_all()
@@ -110,7 +110,7 @@ def test_finished_sources_lead_to_a_final_checkpoint_and_the_end() -> None:
 
 
 def test_checkpoint_in_flight_is_completed_before_the_final_one() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say_tick(after_ms=10_000)
     assert not world.barrier().then_stop
     world.say(SourcesFinished(generation=world.generation))
@@ -124,7 +124,7 @@ def test_checkpoint_in_flight_is_completed_before_the_final_one() -> None:
 
 
 def test_worker_that_does_not_end_after_the_final_checkpoint_is_killed() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(SourcesFinished(generation=world.generation))
     world.checkpoint()
     before = count(world.actions, KillWorkers)
@@ -135,7 +135,7 @@ def test_worker_that_does_not_end_after_the_final_checkpoint_is_killed() -> None
 
 
 def test_worker_lost_after_the_final_checkpoint_still_finishes() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(SourcesFinished(generation=world.generation))
     world.checkpoint()
     world.exited()
@@ -144,7 +144,7 @@ def test_worker_lost_after_the_final_checkpoint_still_finishes() -> None:
 
 
 def test_job_that_does_not_fit_waits_for_slots_and_says_so() -> None:
-    world = World().to_scheduling()
+    world = JobUnderRules().to_scheduling()
     world.load_planned()
     world.say(SlotsRefused(turn=world.facts.turn, reason="needs 2 slots, 1 of 4 is free"))
     assert isinstance(world.state, Scheduling)
@@ -204,7 +204,7 @@ def test_worker_that_never_speaks_is_lost_after_the_startup_timeout(name: str) -
 
 
 def test_restoring_worker_that_falls_silent_is_lost() -> None:
-    world = World().to_restoring()
+    world = JobUnderRules().to_restoring()
     world.heartbeat(batches=0)
     world.say_tick(after_ms=world.limits.heartbeat_timeout_ms)
     assert isinstance(world.state, Recovering)
@@ -212,7 +212,7 @@ def test_restoring_worker_that_falls_silent_is_lost() -> None:
 
 
 def test_restore_that_never_ends_is_given_up() -> None:
-    world = World().to_restoring()
+    world = JobUnderRules().to_restoring()
     for _ in range(world.limits.restore_timeout_ms // 20_000):
         world.heartbeat(batches=0)
         world.say_tick(after_ms=20_000)
@@ -241,7 +241,7 @@ def test_worker_that_cannot_be_killed_holds_nobody_up(name: str) -> None:
 
 
 def test_lost_connection_alone_is_not_a_failure() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(WorkerDisconnected(generation=world.generation))
     assert world.state.kind == "running"
     # It comes back and is told again what it may have missed.
@@ -251,7 +251,7 @@ def test_lost_connection_alone_is_not_a_failure() -> None:
 
 
 def test_messages_of_another_generation_change_nothing() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     before = world.state
     for other in (0, 2):
         generation = Generation(other)
@@ -262,7 +262,7 @@ def test_messages_of_another_generation_change_nothing() -> None:
 
 
 def test_results_of_an_earlier_turn_change_nothing() -> None:
-    world = World().to_compiling()
+    world = JobUnderRules().to_compiling()
     old_turn = world.facts.turn
     world.compiled()
     before = world.state
@@ -283,7 +283,7 @@ def test_load_that_was_prepared_before_a_rescale_is_not_taken() -> None:
 
 
 def test_end_of_an_earlier_kill_is_not_the_end_of_this_one() -> None:
-    world = World().to_recovering()
+    world = JobUnderRules().to_recovering()
     earlier = last_of(world.actions, KillWorkers)
     world.say(StopRequested(mode="force"))
     world.say(WorkersKilled(turn=earlier.turn))
@@ -293,7 +293,7 @@ def test_end_of_an_earlier_kill_is_not_the_end_of_this_one() -> None:
 
 
 def test_recovering_keeps_the_first_error_while_recoveries_fail() -> None:
-    world = World().to_recovering()
+    world = JobUnderRules().to_recovering()
     world.killed()
     world.say_tick(after_ms=world.until_deadline())
     world.action_failed(STORAGE_ERROR)
@@ -304,7 +304,7 @@ def test_recovering_keeps_the_first_error_while_recoveries_fail() -> None:
 
 
 def test_backoff_is_waited_out_before_storage_is_asked() -> None:
-    world = World(limits=Limits(backoff_initial_ms=10_000)).to_recovering()
+    world = JobUnderRules(limits=Limits(backoff_initial_ms=10_000)).to_recovering()
     assert world.killed() == []
     assert isinstance(world.state, Recovering)
     wait_ms = world.until_deadline()
@@ -314,7 +314,7 @@ def test_backoff_is_waited_out_before_storage_is_asked() -> None:
 
 
 def test_restart_budget_is_spent_then_the_job_fails_with_the_last_error() -> None:
-    world = World(limits=Limits(restarts_max=3, backoff_initial_ms=1)).to_running()
+    world = JobUnderRules(limits=Limits(restarts_max=3, backoff_initial_ms=1)).to_running()
     for _ in range(3):
         world.exited()
         world.to_running_again()
@@ -325,7 +325,7 @@ def test_restart_budget_is_spent_then_the_job_fails_with_the_last_error() -> Non
 
 
 def test_unlimited_budget_is_never_spent() -> None:
-    world = World(limits=Limits(restarts_max=UNLIMITED, backoff_initial_ms=1)).to_running()
+    world = JobUnderRules(limits=Limits(restarts_max=UNLIMITED, backoff_initial_ms=1)).to_running()
     for _ in range(50):
         world.exited()
         world.to_running_again()
@@ -337,7 +337,7 @@ def defect(message: str, domain: ErrorDomain = ErrorDomain.INTERNAL) -> ErrorInf
 
 
 def test_same_defect_before_the_first_checkpoint_is_given_up_early() -> None:
-    world = World(limits=Limits(backoff_initial_ms=1)).to_running()
+    world = JobUnderRules(limits=Limits(backoff_initial_ms=1)).to_running()
     for attempt in (1, 2):
         world.task_failed(defect(f"NullPointerException at 0x7f{attempt}"))
         world.to_running_again()
@@ -350,7 +350,9 @@ def test_same_defect_before_the_first_checkpoint_is_given_up_early() -> None:
 @pytest.mark.parametrize("what", ["after a checkpoint", "different", "external", "unlimited"])
 def test_defect_that_may_pass_is_not_given_up_early(what: str) -> None:
     restarts_max = UNLIMITED if what == "unlimited" else 20
-    world = World(limits=Limits(backoff_initial_ms=1, restarts_max=restarts_max)).to_running()
+    world = JobUnderRules(
+        limits=Limits(backoff_initial_ms=1, restarts_max=restarts_max)
+    ).to_running()
     for attempt in range(6):
         if what == "after a checkpoint":
             world.state = replace(world.state, facts=replace(world.facts, last_epoch=Epoch(1)))
@@ -381,7 +383,7 @@ def test_restart_without_state_goes_on_although_storage_has_forgotten_an_epoch()
 
 def test_healthy_run_gets_the_whole_budget_back() -> None:
     limits = Limits(restarts_max=1, backoff_initial_ms=1, checkpoint_interval_ms=10_000_000)
-    world = World(limits=limits).to_running()
+    world = JobUnderRules(limits=limits).to_running()
     world.exited()
     world.to_running_again()
     assert world.facts.restarts_used == 1
@@ -395,7 +397,7 @@ def test_healthy_run_gets_the_whole_budget_back() -> None:
 
 def test_run_that_was_not_healthy_long_enough_keeps_its_count() -> None:
     limits = Limits(restarts_max=1, backoff_initial_ms=1, checkpoint_interval_ms=10_000_000)
-    world = World(limits=limits).to_running()
+    world = JobUnderRules(limits=limits).to_running()
     world.exited()
     world.to_running_again()
     for _ in range(limits.healthy_ms // 20_000 - 1):
@@ -406,7 +408,7 @@ def test_run_that_was_not_healthy_long_enough_keeps_its_count() -> None:
 
 
 def test_recovery_goes_by_way_of_compiling_and_scheduling() -> None:
-    world = World().to_recovering()
+    world = JobUnderRules().to_recovering()
     world.path.clear()
     world.to_running_again()
     assert world.path == ["compiling", "scheduling", "running"]
@@ -414,7 +416,7 @@ def test_recovery_goes_by_way_of_compiling_and_scheduling() -> None:
 
 
 def test_recovery_times_its_five_phases() -> None:
-    world = World().to_recovering()
+    world = JobUnderRules().to_recovering()
     world.to_running_again()
     world.now_ms += 7
     world.heartbeat(batches=1)
@@ -428,7 +430,7 @@ def test_recovery_times_its_five_phases() -> None:
 
 
 def test_load_prepared_for_another_graph_is_prepared_again() -> None:
-    world = World().to_recovering()
+    world = JobUnderRules().to_recovering()
     world.killed()
     world.say_tick(after_ms=world.until_deadline())
     world.load_planned()
@@ -437,7 +439,7 @@ def test_load_prepared_for_another_graph_is_prepared_again() -> None:
 
 
 def test_pending_publishes_get_their_marker_once_the_worker_has_restored() -> None:
-    world = World().to_scheduling()
+    world = JobUnderRules().to_scheduling()
     world.load_planned(CheckpointRef(generation=Generation(3), epoch=Epoch(4)), (PENDING,))
     world.slots_granted()
     world.claimed(4)
@@ -453,7 +455,7 @@ def test_pending_publishes_get_their_marker_once_the_worker_has_restored() -> No
 # ---- another controller ----------------------------------------------------------------------
 
 
-def superseded(world: World, *, fence: int, claimant: str) -> None:
+def superseded(world: JobUnderRules, *, fence: int, claimant: str) -> None:
     world.say_tick(after_ms=10_000)
     world.ack_all()
     world.say(
@@ -468,14 +470,14 @@ def superseded(world: World, *, fence: int, claimant: str) -> None:
 
 
 def test_epoch_taken_by_an_older_generation_recovers() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     superseded(world, fence=1, claimant="db/1/controller/3")
     assert isinstance(world.state, Recovering)
     assert world.state.source.code == "epoch_taken"
 
 
 def test_generation_of_a_controller_that_lost_the_lease_is_claimed_back() -> None:
-    world = World()
+    world = JobUnderRules()
     world.say(TakenUp(claimant="db/7/us"))
     world.compiled()
     world.load_planned()
@@ -489,7 +491,7 @@ def test_generation_of_a_controller_that_lost_the_lease_is_claimed_back() -> Non
 
 @pytest.mark.parametrize("claimant", ["other/3/them/1", "db/9/them/1", ""])
 def test_job_is_let_go_where_a_stranger_or_a_later_lease_took_it(claimant: str) -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     superseded(world, fence=2, claimant=claimant)
     assert isinstance(world.state, Failing)
     assert world.state.error.code == "superseded"
@@ -530,7 +532,7 @@ def test_finished_but_for_the_worker_finishes_after_a_controller_restart() -> No
 
 
 def test_stop_with_checkpoint_publishes_then_stops() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(StopRequested(mode="checkpoint"))
     assert world.barrier().then_stop
     world.checkpoint()
@@ -541,7 +543,7 @@ def test_stop_with_checkpoint_publishes_then_stops() -> None:
 
 
 def test_worker_lost_during_final_checkpoint_recovers_and_then_stops() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(StopRequested(mode="checkpoint"))
     world.ack_all()
     world.exited()
@@ -563,7 +565,7 @@ def test_worker_lost_during_final_checkpoint_recovers_and_then_stops() -> None:
 
 
 def test_stop_with_checkpoint_while_recovering_needs_no_worker_if_all_is_published() -> None:
-    world = World().to_recovering()
+    world = JobUnderRules().to_recovering()
     world.say(StopRequested(mode="checkpoint"))
     world.killed()
     world.say_tick(after_ms=world.until_deadline())
@@ -576,7 +578,7 @@ def test_stop_with_checkpoint_while_recovering_needs_no_worker_if_all_is_publish
 
 @pytest.mark.parametrize(("mode", "patience_ms"), [("graceful", 60_000), ("immediate", 5_000)])
 def test_stop_without_checkpoint_tells_the_worker_and_waits(mode: str, patience_ms: int) -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(StopRequested(mode=mode))  # type: ignore[arg-type]
     stop = last_of(world.actions, SendToWorker).message
     assert isinstance(stop, Stop)
@@ -588,7 +590,7 @@ def test_stop_without_checkpoint_tells_the_worker_and_waits(mode: str, patience_
 
 
 def test_stop_by_force_kills_at_once() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     assert [type(a) for a in world.say(StopRequested(mode="force"))] == [KillWorkers]
     world.killed()
     assert world.state.kind == "stopped"
@@ -608,7 +610,7 @@ def test_job_can_be_stopped_at_once_from_anywhere(name: str, mode: str) -> None:
 
 
 def test_impatient_second_stop_cuts_the_final_checkpoint_short() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(StopRequested(mode="checkpoint"))
     world.say(StopRequested(mode="immediate"))
     assert world.state.kind == "stopping"
@@ -618,7 +620,7 @@ def test_impatient_second_stop_cuts_the_final_checkpoint_short() -> None:
 
 
 def test_safe_restart_takes_a_final_checkpoint_first() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(RestartRequested(mode="safe"))
     assert world.barrier().then_stop
     world.checkpoint()
@@ -628,14 +630,14 @@ def test_safe_restart_takes_a_final_checkpoint_first() -> None:
 
 
 def test_forced_restart_does_without() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     assert [type(a) for a in world.say(RestartRequested(mode="forced"))] == [KillWorkers]
     world.killed()
     assert world.state.kind == "compiling"
 
 
 def test_restart_ignoring_state_ignores_only_what_was_there_before() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(RestartRequested(mode="ignore_state"))
     world.killed()
     world.compiled()
@@ -658,7 +660,7 @@ def test_job_that_has_ended_can_be_started_again(name: str, mode: str) -> None:
 
 
 def test_restart_takes_back_a_stop_that_is_under_way() -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(StopRequested(mode="checkpoint"))
     world.say(RestartRequested(mode="safe"))
     assert world.state.kind == "restarting"
@@ -675,14 +677,14 @@ def test_restart_takes_back_a_stop_that_is_under_way() -> None:
 
 
 def test_restart_while_recovering_does_not_wait() -> None:
-    world = World(limits=Limits(backoff_initial_ms=60_000)).to_recovering()
+    world = JobUnderRules(limits=Limits(backoff_initial_ms=60_000)).to_recovering()
     world.killed()
     assert [type(a) for a in world.say(RestartRequested(mode="safe"))] == [PrepareLoad]
     assert world.facts.restarts_used == 0
 
 
 def test_rescale_checkpoints_at_the_old_parallelism_and_starts_at_the_new() -> None:
-    world = World(parallelism=2).to_running()
+    world = JobUnderRules(parallelism=2).to_running()
     world.say(RescaleRequested(parallelism=3))
     world.checkpoint()  # acknowledged by the two old subtasks
     world.worker_stopped()
@@ -693,7 +695,7 @@ def test_rescale_checkpoints_at_the_old_parallelism_and_starts_at_the_new() -> N
 
 
 def test_worker_lost_while_rescaling_recovers_at_the_new_parallelism() -> None:
-    world = World(parallelism=2).to_running()
+    world = JobUnderRules(parallelism=2).to_running()
     world.say(RescaleRequested(parallelism=3))
     world.exited()
     assert world.state.kind == "recovering"
@@ -703,7 +705,7 @@ def test_worker_lost_while_rescaling_recovers_at_the_new_parallelism() -> None:
 
 
 def test_rescale_to_the_same_parallelism_does_nothing() -> None:
-    world = World(parallelism=2).to_running()
+    world = JobUnderRules(parallelism=2).to_running()
     assert world.say(RescaleRequested(parallelism=2)) == []
     assert world.state.kind == "running"
 
@@ -731,7 +733,7 @@ def test_savepoint_of_a_job_that_does_not_run_is_refused_with_a_reason(name: str
 
 @pytest.mark.parametrize("end", ["exit", "stop", "restart"])
 def test_savepoint_that_cannot_be_completed_is_answered(end: str) -> None:
-    world = World().to_running()
+    world = JobUnderRules().to_running()
     world.say(SavepointRequested(name="a"))
     if end == "exit":
         world.exited()

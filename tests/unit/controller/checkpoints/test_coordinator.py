@@ -43,8 +43,7 @@ from headgate.core.checkpoint import CheckpointRef, StagedFile
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Epoch, Generation, Subtask
 from headgate.core.messages import Barrier, Commit, SinkPublished
-from tests.unit.controller.support import NEEDS, SINK, SOURCE
-from tests.unit.controller.world import (
+from tests.unit.controller.job_under_rules import (
     STORAGE_ERROR,
     USER_ERROR,
     ack,
@@ -53,6 +52,7 @@ from tests.unit.controller.world import (
     last_commit,
     last_of,
 )
+from tests.unit.controller.support import NEEDS, SINK, SOURCE
 
 GENERATION = Generation(5)
 PARENT = CheckpointRef(generation=Generation(4), epoch=Epoch(7))

@@ -72,7 +72,7 @@ STORAGE_ERROR = ErrorInfo(message="storage away", domain=ErrorDomain.EXTERNAL, c
 
 
 @dataclass
-class World:
+class JobUnderRules:
     """One job under the real rules; the test says what happens, and sees what was asked for."""
 
     limits: Limits = field(default_factory=Limits)
@@ -240,33 +240,33 @@ class World:
 
     # ---- roads ----
 
-    def to_compiling(self) -> World:
+    def to_compiling(self) -> JobUnderRules:
         self.take_up()
         return self
 
-    def to_scheduling(self) -> World:
+    def to_scheduling(self) -> JobUnderRules:
         self.to_compiling().compiled()
         return self
 
-    def to_starting(self) -> World:
+    def to_starting(self) -> JobUnderRules:
         self.to_scheduling().load_planned()
         self.slots_granted()
         self.claimed()
         return self
 
-    def to_restoring(self) -> World:
+    def to_restoring(self) -> JobUnderRules:
         self.to_starting().registered()
         return self
 
-    def to_running(self) -> World:
+    def to_running(self) -> JobUnderRules:
         self.to_restoring().restored()
         return self
 
-    def to_recovering(self) -> World:
+    def to_recovering(self) -> JobUnderRules:
         self.to_running().exited()
         return self
 
-    def to_running_again(self) -> World:
+    def to_running_again(self) -> JobUnderRules:
         """From recovering to running, whatever the road was before."""
         self.killed()
         if not isinstance(self.actions[-1], PrepareLoad):
@@ -328,52 +328,52 @@ def count(actions: list[Action], kind: type[Action]) -> int:
     return sum(isinstance(action, kind) for action in actions)
 
 
-def every_state() -> dict[str, World]:
+def every_state() -> dict[str, JobUnderRules]:
     """Return a job in every state, and in every phase of the states that have phases."""
 
-    def stopped_with(event: Event) -> World:
-        world = World().to_running()
+    def stopped_with(event: Event) -> JobUnderRules:
+        world = JobUnderRules().to_running()
         world.say(event)
         return world
 
-    finishing = World().to_running()
+    finishing = JobUnderRules().to_running()
     finishing.say(SourcesFinished(generation=finishing.generation))
-    finished = World().to_running()
+    finished = JobUnderRules().to_running()
     finished.say(SourcesFinished(generation=finished.generation))
     finished.checkpoint()
-    ending = World().to_running()
+    ending = JobUnderRules().to_running()
     ending.say(SourcesFinished(generation=ending.generation))
     ending.checkpoint()
     finished.worker_stopped()
     finished.killed()
-    failing = World().to_running()
+    failing = JobUnderRules().to_running()
     failing.task_failed(USER_ERROR)
-    failed = World().to_running()
+    failed = JobUnderRules().to_running()
     failed.task_failed(USER_ERROR)
     failed.killed()
     stopped = stopped_with(StopRequested(mode="force"))
     stopped.killed()
-    waiting = World(limits=Limits(backoff_initial_ms=10_000)).to_recovering()
+    waiting = JobUnderRules(limits=Limits(backoff_initial_ms=10_000)).to_recovering()
     waiting.killed()
-    preparing = World(limits=Limits(backoff_initial_ms=0)).to_recovering()
+    preparing = JobUnderRules(limits=Limits(backoff_initial_ms=0)).to_recovering()
     preparing.killed()
-    collecting = World().to_running()
+    collecting = JobUnderRules().to_running()
     collecting.say_tick(after_ms=collecting.limits.checkpoint_interval_ms)  # type: ignore[arg-type]
-    cleaning = World(limits=Limits(cleanup_interval_ms=0)).to_running()
+    cleaning = JobUnderRules(limits=Limits(cleanup_interval_ms=0)).to_running()
     cleaning.say_tick(after_ms=10_000)
     cleaning.checkpoint()
     assert count(cleaning.actions, RunCleanup) == 1
     assert count(finished.actions, KillWorkers) == 1
     return {
-        "created": World(),
-        "compiling": World().to_compiling(),
-        "scheduling": World().to_scheduling(),
-        "starting": World().to_starting(),
-        "restoring": World().to_restoring(),
-        "running": World().to_running(),
+        "created": JobUnderRules(),
+        "compiling": JobUnderRules().to_compiling(),
+        "scheduling": JobUnderRules().to_scheduling(),
+        "starting": JobUnderRules().to_starting(),
+        "restoring": JobUnderRules().to_restoring(),
+        "running": JobUnderRules().to_running(),
         "collecting": collecting,
         "cleaning": cleaning,
-        "recovering": World().to_recovering(),
+        "recovering": JobUnderRules().to_recovering(),
         "recovering, waiting": waiting,
         "recovering, preparing": preparing,
         "checkpoint_stopping": stopped_with(StopRequested(mode="checkpoint")),

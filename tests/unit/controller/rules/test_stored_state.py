@@ -8,7 +8,7 @@ import pytest
 
 from headgate.controller.rules.state import StoredJobState, stored_form
 from headgate.core.model import from_python, to_python
-from tests.unit.controller.world import every_state
+from tests.unit.controller.job_under_rules import every_state
 
 STATES = every_state()
 # What two fields were called by version 0.1, which had another one besides.

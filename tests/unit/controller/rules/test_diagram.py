@@ -8,7 +8,7 @@ import pytest
 
 from headgate.controller.rules import diagram
 from headgate.controller.rules.state import JobState
-from tests.unit.controller.world import every_state
+from tests.unit.controller.job_under_rules import every_state
 
 
 def test_document_is_current() -> None:

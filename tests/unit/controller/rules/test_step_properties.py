@@ -61,8 +61,8 @@ from headgate.core.messages import (
     WorkerStopped,
 )
 from headgate.core.model import from_json, to_json
+from tests.unit.controller.job_under_rules import CLAIMANT, STORAGE_ERROR, USER_ERROR, every_state
 from tests.unit.controller.support import JOB, NEEDS, SINK
-from tests.unit.controller.world import CLAIMANT, STORAGE_ERROR, USER_ERROR, every_state
 
 STATES = {name: world.state for name, world in every_state().items()}
 
