@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sys
@@ -9,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from headgate.config import Config, JobConfig
 from headgate.controller.controller import Controller
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.settings import ControllerSettings, Retention
-from headgate.core.errors import InternalError
+from headgate.core.errors import ExternalError, InternalError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.operators import SinkSpec
 from headgate.planner import plan
@@ -73,7 +76,7 @@ def configured_controller(
     """Return a controller for this process, as the settings say."""
     wanted = config.controller
     data_dir = Path(wanted.data_dir or local_data_dir(absolute_state_url(config.state_url)))
-    data_dir.mkdir(parents=True, exist_ok=True)
+    _make_writable_folder(data_dir)
     settings = ControllerSettings(
         database_url=wanted.database_url or f"sqlite:///{data_dir.absolute() / 'jobs.db'}",
         data_dir=str(data_dir),
@@ -84,7 +87,36 @@ def configured_controller(
         worker_environment=environment or {},
         retention=retention_of(config),
     )
-    return Controller(settings, compile_job)
+    return _open_controller(settings)
+
+
+def _make_writable_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Asked now: what writes there later would fail in the middle of a job.
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise UserError(
+            f"cannot write to the folder '{folder}': {error.strerror}. Name one that can be written"
+            " to with --state-dir, or for logs and scratch with the setting controller.data_dir",
+            code="data_dir",
+        ) from error
+
+
+def _open_controller(settings: ControllerSettings) -> Controller:
+    try:
+        return Controller(settings, compile_job)
+    except (SQLAlchemyError, ImportError, OSError) as error:
+        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        # The URL itself may hold a password.
+        kind = settings.database_url.partition(":")[0]
+        raise ExternalError(
+            f"cannot open the database of jobs ({kind}): {said}. It is named by --database or the"
+            " setting controller.database_url, as sqlite:///path or postgresql://user@host/name;"
+            " the latter needs headgate[postgres]",
+            code="database",
+        ) from error
 
 
 def retention_of(config: Config) -> Retention:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -89,11 +90,18 @@ def bind(host: str, port: int) -> socket.socket:
         listening.bind(address)
     except OSError as error:
         raise ExternalError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}. Is another service"
-            " running there? Choose another one with --port.",
+            f"cannot listen on {host}:{port}: {error.strerror or error}. {_remedy(error)}",
             code="listen",
         ) from error
     return listening
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "Another service runs there: choose another port with --port (0 = any free one)."
+    if error.errno == errno.EACCES:
+        return "Ports below 1024 are for root: choose a higher one with --port."
+    return "Name an address of this machine with --host; 127.0.0.1 is the default."
 
 
 def url_of(listening: socket.socket) -> str:

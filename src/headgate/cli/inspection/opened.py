@@ -76,10 +76,16 @@ def open_job(state_dir: str | None, job: str | None) -> OpenedJob:
                 continue
             if _is_job(folder):
                 return OpenedJob(folder, candidate)
-        raise UserError(f"there is no job '{job}' in {where}", code="no_such_job")
+        raise UserError(
+            f"there is no job '{job}' in {where}: see what there is with `headgate checkpoints"
+            f" --state-dir {where}`, or name another place with --state-dir",
+            code="no_such_job",
+        )
     found = jobs_in(store)
     if not found:
-        raise UserError(f"there is no job in {where}", code="no_such_job")
+        raise UserError(
+            f"there is no job in {where}: name another place with --state-dir", code="no_such_job"
+        )
     if len(found) > 1:
         raise UserError(
             f"{where} holds several jobs, name one with --job: {', '.join(found)}",

@@ -123,13 +123,15 @@ class ServiceClient:
                 " another one with --url",
                 code="no_service",
             ) from error
+        except (http.UnsupportedProtocol, http.InvalidURL) as error:
+            raise UserError(
+                f"'{self.url}' is not the URL of a service: write http://host:port", code="url"
+            ) from error
         except http.HTTPError as error:
             raise ExternalError(
                 f"the service at {self.url} does not answer: {type(error).__name__} {error}",
                 code="no_answer",
             ) from error
-        except http.InvalidURL as error:
-            raise UserError(f"'{self.url}' is not a URL: {error}", code="url") from error
 
 
 def connect(url: str | None, token: str | None) -> ServiceClient:
@@ -160,6 +162,8 @@ def _raise_problem(answer: httpx.Response) -> None:
         console = Console(stderr=True)
         console.print(problem["rendered"], markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_REFUSED)
+    if answer.status_code == 401:
+        detail = "the service wants its token: give it with --token or HEADGATE_TOKEN"
     if answer.status_code >= 500:
         raise ExternalError(detail, code=code)
     raise UserError(detail, code=code)
