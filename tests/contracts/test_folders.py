@@ -96,6 +96,17 @@ def test_a_folder_can_be_sent_into_a_task(folder: Folder) -> None:
     assert copy.read("a") == b"x"
 
 
+def test_a_relative_path_is_the_same_folder_wherever_a_task_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = open_folder("here", {})
+    folder.write("a", b"x")
+    monkeypatch.chdir("/")
+    assert pickle.loads(pickle.dumps(folder)).read("a") == b"x"
+    assert (tmp_path / "here" / "a").read_bytes() == b"x"
+
+
 def test_a_sink_publishes_twice_and_a_source_reads_once(
     spark: SparkSession, make_url: MakeUrl
 ) -> None:

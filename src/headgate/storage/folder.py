@@ -32,7 +32,8 @@ def open_folder(url: str, options: Mapping[str, str]) -> Folder:
     An object store's settings come from the environment, the URL's query and the options; the
     later ones win.
     """
-    return Folder(url, options)
+    # Absolute, because a task may run in another folder than the driver.
+    return Folder(local_path(url) if is_local(url) else url, options)
 
 
 class Folder:
