@@ -8,7 +8,8 @@ import time
 from collections import Counter
 
 from tests.simulation.faults import KINDS
-from tests.simulation.mutants import MUTANTS, find_mutants
+from tests.simulation.mutant import MUTANTS
+from tests.simulation.mutants import find_mutants
 from tests.simulation.running import Outcome, report, run, run_seeds
 from tests.simulation.world import Setting
 

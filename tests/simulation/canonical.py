@@ -39,6 +39,8 @@ class Canonical:
     positions: Mapping[OperatorId, Any]
     cut_start: Mapping[OperatorId, Any] | None
     cut_end: Mapping[OperatorId, Any] | None
+    # Windows up to here have been emitted.
+    emitted: int
 
     @cached_property
     def state_files(self) -> set[str]:
@@ -111,4 +113,5 @@ def read_canonical(
         positions=positions,
         cut_start=batches[0]["start"] if batches else None,
         cut_end=batches[-1]["end"] if batches else None,
+        emitted=manifest["cut"]["emitted_watermark"],
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PERIOD_MS = 500
 STOP_MODES: tuple[StopMode, ...] = ("checkpoint", "checkpoint", "graceful", "immediate", "force")
-RESTART_MODES: tuple[RestartMode, ...] = ("safe",) * 3 + ("forced",) * 2 + ("ignore_state",)
+RESTART_MODES: tuple[RestartMode, ...] = ("safe", "forced", "ignore_state")
 
 
 class Chaos:
@@ -74,8 +74,9 @@ class Chaos:
         if faults.hits("restart_asked"):
             restart = RESTART_MODES[faults.pick("restart_asked", len(RESTART_MODES))]
             if restart == "ignore_state":
-                world.checks.jobs[job].resets_allowed += 1
-            world.people.ask(job, RestartRequested(mode=restart))
+                world.people.start_anew(job)
+            else:
+                world.people.ask(job, RestartRequested(mode=restart))
         if faults.hits("rescale_asked"):
             parallelism = faults.between("rescale_asked", 1, 4)
             world.people.ask(job, RescaleRequested(parallelism=parallelism))

@@ -15,7 +15,9 @@ from headgate.core.checkpoint import SinkCommit, StagedFile
 from headgate.core.ids import JobId, OperatorId
 from headgate.state.protocol import layout
 from tests.simulation.canonical import Canonical, read_canonical
-from tests.simulation.target import Reference, Target
+from tests.simulation.places import make_places
+from tests.simulation.reference import Reference
+from tests.simulation.target import Target
 from tests.simulation.violation import Violation
 from tests.simulation.watch import JobWatch
 from tests.simulation.workload import Workload
@@ -43,7 +45,8 @@ class Checks:
     def __init__(self, world: World, workloads: tuple[Workload, ...]) -> None:
         self._world = world
         self.jobs = {
-            w.job: JobWatch(w, {s: Target(s) for s in w.sinks}, Reference(w)) for w in workloads
+            w.job: JobWatch(w, {s: Target(s) for s in w.sinks}, make_places(w), Reference(w))
+            for w in workloads
         }
 
     # ---- the bucket --------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class Checks:
         epoch = layout.epoch_of(path)
         assert epoch is not None
         for earlier in range(watch.committed + 1, epoch + 1):
-            if not self.is_published(watch, earlier) and not watch.is_given_up(earlier):
+            if not self.is_published(watch, earlier) and not watch.need_not_be_published(earlier):
                 raise Violation("marked_unpublished", f"epoch {epoch}: {earlier} is not published")
         watch.committed = max(watch.committed, epoch)
 
@@ -149,7 +152,7 @@ class Checks:
             )
         for earlier in range(watch.unverified, commit.epoch):
             done = self._sink_published(watch, commit.operator, earlier)
-            if not done and not watch.is_given_up(earlier):
+            if not done and not watch.need_not_be_published(earlier):
                 raise Violation(
                     "published_out_of_order", f"epoch {commit.epoch} before epoch {earlier}"
                 )
@@ -162,6 +165,8 @@ class Checks:
     def publish_done(self, worker: Worker, commit: SinkCommit) -> None:
         """A worker says that it has published all of a sink's part of an epoch."""
         watch = self.jobs[worker.job]
+        if commit.epoch not in watch.canonical:
+            raise Violation("published_unrecorded", f"epoch {commit.epoch} has no record")
         if not self._sink_published(watch, commit.operator, commit.epoch):
             raise Violation(
                 "publish_incomplete", f"epoch {commit.epoch} of {commit.operator} lacks files"
@@ -195,23 +200,28 @@ class Checks:
         if watch.is_from_nothing(epoch) and watch.resets_allowed:
             watch.resets_allowed -= 1
             watch.reference.reset()
-            watch.sink_rows = {}
+            watch.contents = {}
         rows = [watch.targets[sink].rows(epoch) for sink in watch.workload.sinks]
-        watch.reference.take_epoch(epoch, rows)
-        stood = list(canonical.positions.values())
-        if stood != watch.reference.positions:
+        late = watch.reference.take_epoch(canonical, rows, watch.excused)
+        self._world.counts["records dropped as late"] += late
+        for sink in watch.workload.sinks:
+            self._verify_place(watch, sink, canonical)
+
+    def _verify_place(self, watch: JobWatch, sink: OperatorId, canonical: Canonical) -> None:
+        """The target itself must hold the epochs of this life, one after the other."""
+        place, before = watch.places[sink], watch.contents.get(sink, b"")
+        files = watch.targets[sink].epochs.get(canonical.epoch, {})
+        written = b"".join(files[path] for path in canonical.staged.get(sink, ()))
+        commit = canonical.commits[sink]
+        if commit not in (None, {"offset": len(before), "length": len(written)}):
             raise Violation(
-                "output_wrong",
-                f"epoch {epoch} stands at {stood}, published is {watch.reference.positions}",
+                "sink_state_wrong",
+                f"epoch {canonical.epoch} of {sink}: {commit}, but there are {len(before)} bytes",
             )
-        for sink, taken in zip(watch.workload.sinks, rows, strict=True):
-            before = watch.sink_rows.get(sink, 0)
-            if canonical.commits[sink] != {"before": before}:
-                raise Violation(
-                    "sink_state_wrong",
-                    f"epoch {epoch} of {sink}: {canonical.commits[sink]}, not {before}",
-                )
-            watch.sink_rows[sink] = before + len(taken)
+        watch.contents[sink] = before + written
+        foretold = canonical.generation >= place.begun_by and not place.spoiled
+        if foretold and not place.content().startswith(before + written):
+            raise Violation("target_wrong", f"epoch {canonical.epoch} of {sink}")
 
     # ---- deleting ----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from headgate.core.checkpoint import SinkCommit
 from headgate.core.errors import HeadgateError, error_info
-from headgate.core.messages import Start, TaskFailed
+from headgate.core.messages import Commit, SinkPublished, Start, TaskFailed
 from headgate.engine.worker.rules.actions import (
     Acknowledge,
     Action,
@@ -37,10 +37,11 @@ from headgate.engine.worker.rules.facts import (
     Tick,
     WorkFailed,
 )
-from headgate.engine.worker.rules.state import Resuming, WorkerState, first_state
+from headgate.engine.worker.rules.state import Over, WorkerState, first_state
 from headgate.engine.worker.rules.step import step
 from tests.simulation.engine import Engine
 from tests.simulation.fibers import Fiber
+from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.worker import Arrival, Worker
@@ -57,7 +58,7 @@ class Edge:
         self.state: WorkerState = first_state(
             start,
             {source.id: 0 for source in workload.sources},
-            dict.fromkeys(workload.sinks, self.engine.prepare_commit),
+            {sink: self.engine.prepare_commit(sink) for sink in workload.sinks},
         )
         self._facts: list[Fact] = []
         self._stepping = False
@@ -116,10 +117,22 @@ class Edge:
         while self._facts:
             following = self._facts.pop(0)
             decided = step(self.state, following, self._worker.now_ms())
-            self.state = decided.state
+            before, self.state = self.state, decided.state
+            if self.state.watermark.reached > before.watermark.reached:
+                self._note_excuses()
+            check_commit(self.state, following, decided.actions)
             for action in decided.actions:
                 self._perform(action)
         self._stepping = False
+
+    def _note_excuses(self) -> None:
+        """Windows may be emitted without a source only if it truly was idle."""
+        watermark = self.state.watermark
+        watch = self._world.checks.jobs[self._worker.job]
+        for source in watch.workload.sources:
+            if source.id in self.engine.idle - watermark.finished:
+                so_far = watch.excused.get(source.number, watermark.reached)
+                watch.excused[source.number] = max(so_far, watermark.reached)
 
     # ---- actions -----------------------------------------------------------------------------
 
@@ -186,9 +199,25 @@ class Edge:
             self._idle.set()
             self._tell(fact)
 
-    @property
-    def is_resuming(self) -> bool:
-        return isinstance(self.state.phase, Resuming)
+
+def check_commit(state: WorkerState, fact: Fact, actions: tuple[Action, ...]) -> None:
+    """A commit is never left for later: it is published, waits for an earlier one, or is answered.
+
+    A micro-batch may take minutes, and the controller waits for the answer.
+    """
+    if not isinstance(fact, Heard) or not isinstance(fact.message, Commit):
+        return
+    if fact.message.generation != state.start.generation or isinstance(state.phase, Over):
+        return
+    answered = {
+        (action.message.operator, action.message.epoch)
+        for action in actions
+        if isinstance(action, Send) and isinstance(action.message, SinkPublished)
+    }
+    queued = {(commit.operator, commit.epoch) for commit in state.publishing.queue}
+    for sink in fact.message.sinks:
+        if (sink.operator, sink.epoch) not in answered | queued:
+            raise Violation("commit_not_heard", f"{sink.operator} of epoch {sink.epoch}")
 
 
 class Signal:

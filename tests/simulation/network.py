@@ -72,7 +72,9 @@ class Connection:
         if faults.hits("message_delayed"):
             at_ms += faults.between("message_delayed", 100, 3_000)
         if faults.hits("message_duplicated"):
-            again_ms = at_ms + faults.between("message_duplicated", 0, 2_500)
+            # At once, or when it is long out of date.
+            longest_ms = (60, 8_000)[faults.pick("message_duplicated", 2)]
+            again_ms = at_ms + faults.between("message_duplicated", 0, longest_ms)
             world.scheduler.at(again_ms, arrive)
         if not faults.hits("message_reordered"):
             at_ms = free_ms = max(at_ms, free_ms)

@@ -54,7 +54,26 @@ class People:
         state = self.state(job)
         if isinstance(state, Failed) and state.error.code == "unrecoverable_epoch":
             self._heal(job)
-        self.ask(job, RestartRequested(mode="safe"))
+        if isinstance(state, Failed) and _names(state, "target"):
+            self._remove_output(job)
+        if isinstance(state, Failed) and _names(state, "target_changed"):
+            self.start_anew(job)
+        else:
+            self.ask(job, RestartRequested(mode="safe"))
+
+    def start_anew(self, job: JobId) -> None:
+        """Have the job ignore its state."""
+        self._world.checks.jobs[job].resets_allowed += 1
+        self.ask(job, RestartRequested(mode="ignore_state"))
+
+    def _remove_output(self, job: JobId) -> None:
+        """Do what a sink has said that will not begin where something lies."""
+        watch = self._world.checks.jobs[job]
+        watch.removed_through = watch.newest
+        for place in watch.places.values():
+            place.remove(job)
+        self._world.counts["outputs removed"] += 1
+        self._world.trace("people", f"{job}: removed its output")
 
     def _heal(self, job: JobId) -> None:
         healed = self._world.bucket.heal(job)
@@ -87,6 +106,9 @@ class People:
                 self._restart_again(job, state)
             case Recovering() if _names_damage(state):
                 self._heal(job)
+            case Recovering() if _names(state, "target_changed"):
+                # Its output was removed, and that it was to begin anew is forgotten.
+                self.start_anew(job)
             case Running() if everything and not watch.workload.bounded:
                 self.ask(job, StopRequested(mode="checkpoint"))
             case _:
@@ -131,6 +153,17 @@ class People:
             if watch.unverified <= watch.newest:
                 raise Violation("output_incomplete", f"{job}: epoch {watch.unverified} is missing")
             check_garbage(self._world, job)
+            for sink, place in watch.places.items():
+                wanted = watch.contents.get(sink, b"")
+                if not place.spoiled and place.content() != wanted:
+                    raise Violation("target_wrong", f"{job}: {sink} in the end")
+
+
+def _names(state: Failed | Recovering, code: str) -> bool:
+    """Whether the job ended, or could not go on, for this reason."""
+    error = state.error if isinstance(state, Failed) else state.facts.last_error
+    last = state.facts.last_error
+    return any(found is not None and found.code == code for found in (error, last))
 
 
 def _names_damage(state: Recovering) -> bool:

@@ -17,7 +17,8 @@ import pytest
 
 from headgate.controller.rules.state import JobState
 from tests.simulation.faults import KINDS
-from tests.simulation.mutants import MUTANTS, find_mutants
+from tests.simulation.mutant import MUTANTS
+from tests.simulation.mutants import find_mutants
 from tests.simulation.running import PROCESSES, Outcome, report, run, run_seeds
 from tests.simulation.world import Setting
 
@@ -78,6 +79,8 @@ def test_every_state_is_entered(state: str, happened: Counter[str]) -> None:
         "micro-batches of zombie workers",
         "micro-batches run again",
         "objects deleted",
+        "outputs removed",
+        "records dropped as late",
         "savepoints",
         "steps without the lease (two controllers awake)",
     ],

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from headgate.core.ids import OperatorId
 from tests.simulation.canonical import Canonical
-from tests.simulation.target import Reference, Target
+from tests.simulation.places import Place
+from tests.simulation.reference import Reference
+from tests.simulation.target import Target
 from tests.simulation.workload import Workload
 
 
@@ -16,6 +18,7 @@ class JobWatch:
 
     workload: Workload
     targets: dict[OperatorId, Target]
+    places: dict[OperatorId, Place]
     reference: Reference
     canonical: dict[int, Canonical] = field(default_factory=dict)
     # Epochs that have, or had, a committed marker.
@@ -26,8 +29,12 @@ class JobWatch:
     # Savepoints that somebody was told of, and all that were written: name -> epoch.
     savepoints: dict[str, int] = field(default_factory=dict)
     written_savepoints: dict[str, int] = field(default_factory=dict)
-    # Rows of each sink since the job last started from nothing.
-    sink_rows: dict[OperatorId, int] = field(default_factory=dict)
+    # What each sink has written since the job last started from nothing.
+    contents: dict[OperatorId, bytes] = field(default_factory=dict)
+    # Source -> the end of the last window that was rightly emitted without it.
+    excused: dict[int, int] = field(default_factory=dict)
+    # The newest epoch when a person last removed the job's output.
+    removed_through: int = 0
     resets_allowed: int = 0
     # Epochs whose output was unreadable when the job was told to ignore its state.
     abandoned: set[int] = field(default_factory=set)
@@ -54,13 +61,17 @@ class JobWatch:
     def may_start_from_nothing(self, epoch: int) -> bool:
         return self.resets_allowed > 0 or self.is_from_nothing(epoch)
 
+    def need_not_be_published(self, epoch: int) -> bool:
+        """Whether nobody can miss the epoch's output: it was removed, or given up."""
+        return epoch <= self.removed_through or self.is_given_up(epoch)
+
     def is_given_up(self, epoch: int) -> bool:
-        """Whether the epoch was unreadable, and the job went on from nothing as it was told."""
+        """Whether it was unreadable or removed, and the job went on from nothing as it was told."""
         if epoch < self.unverified:
             return True
         later = range(epoch + 1, self.newest + 1)
         return (
-            epoch in self.abandoned
+            (epoch in self.abandoned or epoch <= self.removed_through)
             and self.resets_allowed > 0
             and any(self.is_from_nothing(e) for e in later)
         )

@@ -1,9 +1,12 @@
 """The jobs of a simulation: what they read, what they compute, and what must come out.
 
-A record is the pair (source, index); its key and its value follow from that. Every stateful
-operator adds up the values per group of keys. For every record each sink gets one row: the
+A record is the pair (source, index); its key, its value and its event time follow from that. Every
+stateful operator adds up the values per group of keys. For every record each sink gets one row: the
 record and all running sums after it. A record that is lost, repeated or met by a wrong state makes
 all later sums of its groups wrong, so comparing rows with a sequential reference finds it.
+
+Half of the jobs have windows: their records are held until the watermark has passed the end of
+their window, and those whose window is already over are dropped as late.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import Literal
 
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.core.graph import NamedExpr, Operator, PipelineGraph
 from headgate.core.ids import JobId, OperatorId
 from headgate.operators import SinkSpec, SourceSpec, UpdatingAggregateSpec
+
+TargetKind = Literal["file", "folder"]
 
 KEYS = 7
 SOURCE_IDLE_MS = 3_000
@@ -42,9 +48,20 @@ def hash_of(operator: int, group: int) -> int:
     return unsigned - 2**32 if unsigned >= 2**31 else unsigned
 
 
+WINDOW = 50
+
+
+def window_end(event_time: int) -> int:
+    """Return the end of the window that a record belongs to."""
+    return (event_time // WINDOW + 1) * WINDOW
+
+
 @dataclass(frozen=True)
 class SourcePlan:
-    """`total` records become available one by one; a bounded source then ends, others idle."""
+    """`total` records become available one by one; a bounded source then ends, others idle.
+
+    After `pause_after` records nothing comes for `pause_ms`; what was due meanwhile comes at once.
+    """
 
     id: OperatorId
     number: int
@@ -52,12 +69,23 @@ class SourcePlan:
     bounded: bool
     first_ms: int
     every_ms: int
+    pause_after: int = 0
+    pause_ms: int = 0
 
     def available(self, now_ms: int) -> int:
         """Return how many records exist at this time."""
         if now_ms < self.first_ms:
             return 0
-        return min(self.total, 1 + (now_ms - self.first_ms) // self.every_ms)
+        due = min(self.total, 1 + (now_ms - self.first_ms) // self.every_ms)
+        pause_ends_ms = self.first_ms + self.pause_after * self.every_ms + self.pause_ms
+        return due if now_ms >= pause_ends_ms else min(due, self.pause_after)
+
+    def available_since_ms(self, index: int) -> int:
+        """Return when a record became available."""
+        due_ms = self.first_ms + index * self.every_ms
+        if index < self.pause_after:
+            return due_ms
+        return max(due_ms, self.first_ms + self.pause_after * self.every_ms + self.pause_ms)
 
     def event_time(self, index: int) -> int:
         return self.number + 10 * index
@@ -76,6 +104,12 @@ class Workload:
     # A table with more runs than this is merged at the next barrier.
     runs_max: int
     batch_rows: int
+    windowed: bool
+    # How each sink writes, and whether it may replace what it finds.
+    targets: tuple[TargetKind, ...]
+    overwrite: bool
+    # Whether somebody else's data lies where the first sink is to write.
+    occupied: bool
 
     @property
     def bounded(self) -> bool:
@@ -103,6 +137,8 @@ def make_workload(number: int, luck: Random, now_ms: int) -> Workload:
             bounded=bounded or all(kinds),
             first_ms=now_ms + luck.choice((0, 0, 500, 4_000)),
             every_ms=luck.choice((20, 100, 300, 400)),
+            pause_after=luck.choice((0, 0, 2, 10)),
+            pause_ms=luck.choice((0, 1_000, 5_000, 8_000)),
         )
         for n, bounded in enumerate(kinds)
     )
@@ -125,6 +161,10 @@ def make_workload(number: int, luck: Random, now_ms: int) -> Workload:
         sinks=sinks,
         runs_max=luck.choice((2, 4, 100)),
         batch_rows=luck.choice((2, 5, 100)),
+        windowed=luck.random() < 0.5,
+        targets=tuple(luck.choice(("file", "folder")) for _ in sinks),
+        overwrite=luck.random() < 0.5,
+        occupied=luck.random() < 0.15,
     )
 
 
