@@ -48,15 +48,18 @@ def is_timestamp(kind: DataType) -> bool:
 
 def timestamps_as_text(kind: DataType) -> DataType:
     """Return the type with every timestamp read as text, at any depth."""
-    if is_timestamp(kind):
-        return StringType()
+    return with_leaves(kind, lambda leaf: StringType() if is_timestamp(leaf) else leaf)
+
+
+def with_leaves(kind: DataType, leaf: Callable[[DataType], DataType]) -> DataType:
+    """Return the type with its leaves replaced, at any depth."""
     if isinstance(kind, StructType):
-        return StructType([StructField(f.name, timestamps_as_text(f.dataType)) for f in kind])
+        return StructType([StructField(f.name, with_leaves(f.dataType, leaf)) for f in kind])
     if isinstance(kind, ArrayType):
-        return ArrayType(timestamps_as_text(kind.elementType))
+        return ArrayType(with_leaves(kind.elementType, leaf))
     if isinstance(kind, MapType):
-        return MapType(kind.keyType, timestamps_as_text(kind.valueType))
-    return kind
+        return MapType(kind.keyType, with_leaves(kind.valueType, leaf))
+    return leaf(kind)
 
 
 def map_leaves(expr: str, kind: DataType, leaf: Leaf, depth: int = 0) -> str | None:

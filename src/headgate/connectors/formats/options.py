@@ -63,6 +63,17 @@ class SourceFormat(FormatOptions):
     bad_data: Literal["fail", "drop"] = Field(
         "fail", description="what happens to a row that cannot be read"
     )
+    # None = not said, and not part of the normalized options.
+    debezium_time_unit: Literal["milliseconds", "microseconds", "nanoseconds"] | None = Field(
+        None,
+        alias="debezium.time_unit",
+        description="of numbers in TIMESTAMP columns; absent = by the schema, else by magnitude",
+    )
+    debezium_decimals: Literal["base64", "text"] | None = Field(
+        None,
+        alias="debezium.decimals",
+        description="what texts in DECIMAL columns are; absent = by the schema, else by their form",
+    )
 
 
 class SinkFormat(FormatOptions):
