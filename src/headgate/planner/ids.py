@@ -160,7 +160,7 @@ def _meaning(node: exp.Expr, inputs: list[Meanings]) -> str:
 
     if isinstance(node, exp.Column):
         return str(resolve(node).name)
-    return short_digest(spark_text(node.copy().transform(resolve)))
+    return short_digest(spark_text(node.transform(resolve)))
 
 
 def _slug(name: str) -> str:

@@ -49,10 +49,14 @@ USING VALUES WHEN WHERE WINDOW WITH WITHIN YEAR
 # What looks like a function call but is syntax.
 _SYNTAX = frozenset({"CAST", "TRY_CAST", "EXTRACT", "TRIM", "INTERVAL", "EXISTS", "CASE", "NOT"})
 _KEYWORDS = frozenset(_KEYWORD_WORDS.split())
+# Functions by sqlglot's book, but syntax in Spark. They may be long, and their text is of no use.
+_NO_FUNCTIONS = (exp.Connector, exp.Case, exp.If, exp.Cast)
 
 
 def generated_name(node: exp.Expr) -> str | None:
     """Return the name by which Spark will be asked for a function that sqlglot understood."""
+    if isinstance(node, _NO_FUNCTIONS):
+        return None
     match = re.match(r"([A-Za-z_][A-Za-z_0-9]*)\(", spark_text(node))
     return match[1].lower() if match and match[1].upper() not in _SYNTAX else None
 

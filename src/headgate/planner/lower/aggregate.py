@@ -32,6 +32,7 @@ from headgate.planner.lower.relation import (
     unique_names,
 )
 from headgate.planner.spark_sql import generated_name, spark_text
+from headgate.planner.trees import copied
 from headgate.planner.windows import is_time_window, time_window, window_width_us
 
 MUST_HAVE_WINDOW = (
@@ -51,6 +52,8 @@ class _Grouping:
     window_name: str = "window"
     # The window is a column of the input, or is computed from the row's time.
     window_expr: exp.Expr | None = None
+    # Only nodes of these types can be one of `by_text`: the text of the others need not be written.
+    types: tuple[type[exp.Expr], ...] = ()
 
 
 def lower_aggregate(
@@ -183,12 +186,14 @@ def _name_keys(grouping: _Grouping, plain: list[exp.Expr]) -> None:
     for name, (text, expr) in zip(unique_names(wanted), texts.items(), strict=True):
         grouping.keys[name] = expr
         grouping.by_text[text] = name
+        grouping.types += (type(expr),)
     # The hash that places a key depends on the order, so the order does not depend on the text.
     grouping.keys = dict(sorted(grouping.keys.items()))
     if grouping.window is not None:
         grouping.window_name = unique_names(["window"], taken=grouping.keys)[0]
         if grouping.window_expr is not None:
             grouping.by_text[spark_text(grouping.window_expr)] = grouping.window_name
+            grouping.types += (type(grouping.window_expr),)
 
 
 # ---- the aggregates --------------------------------------------------------------------------
@@ -464,9 +469,14 @@ class _Rewriter:
     udafs: frozenset[str]
 
     def rewrite(self, node: exp.Expr) -> exp.Expr:
-        text = spark_text(node) if not isinstance(node, exp.Identifier | exp.Var) else ""
-        if text in self.grouping.by_text:
-            return column(self.grouping.by_text[text])
+        return copied(node, self._replaced, _read_by)
+
+    def _replaced(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the column of a node; None if it has none, and its parts are to be replaced."""
+        if isinstance(node, self.grouping.types):
+            name = self.grouping.by_text.get(spark_text(node))
+            if name is not None:
+                return column(name)
         if is_time_window(node):
             if self.grouping.window == time_window(node):
                 return column(self.grouping.window_name)
@@ -476,18 +486,15 @@ class _Rewriter:
                 "Are you missing a GROUP BY clause?",
             )
         if is_aggregate(node, self.udafs):
-            return column(self.outputs[text])
+            return column(self.outputs[spark_text(node)])
         if isinstance(node, exp.Column):
             raise error_at(
                 node,
                 f"column '{node.name}' must appear in the GROUP BY clause "
                 "or be used in an aggregate function",
             )
-        result = node.copy()
-        if isinstance(node, exp.Window) and isinstance(result, exp.Window):
-            pairs = zip(over_parts(node), over_parts(result), strict=True)
-        else:
-            pairs = zip(list(node.iter_expressions()), list(result.iter_expressions()), strict=True)
-        for old, new in pairs:
-            new.replace(self.rewrite(old))
-        return result
+        return None
+
+
+def _read_by(node: exp.Expr) -> Iterator[exp.Expr]:
+    return iter(over_parts(node)) if isinstance(node, exp.Window) else node.iter_expressions()

@@ -17,6 +17,7 @@ from headgate.planner.functions import (
 from headgate.planner.lower.draft import column
 from headgate.planner.lower.relation import Field
 from headgate.planner.spark_sql import generated_name
+from headgate.planner.trees import copied
 
 _POSITION = ("line", "col", "start", "end")
 
@@ -35,12 +36,13 @@ class Binder:
 
     def bind(self, node: exp.Expr) -> exp.Expr:
         """Return a copy of `node` over the columns of the draft, without outer parentheses."""
-        result = self._bind(node)
+        result = copied(node, self._bound)
         while isinstance(result, exp.Paren):
             result = result.this.pop()
         return result
 
-    def _bind(self, node: exp.Expr) -> exp.Expr:
+    def _bound(self, node: exp.Expr) -> exp.Expr | None:
+        """Return what stands for the node; None if it stays, and its children are to be bound."""
         self._check(node)
         if isinstance(node, exp.Column):
             return self._column(node)
@@ -48,13 +50,7 @@ class Binder:
             if node.expressions:
                 raise error_at(node, "row_time() takes no arguments")
             return _at(column(TIMESTAMP_COLUMN), node)
-        result = node.copy()
-        for old, new in zip(_children(node), _children(result), strict=True):
-            # To put a child into its place takes as long as there are children. Literals, of which
-            # a list may have any number, are in their place already.
-            if not isinstance(old, exp.Literal):
-                new.replace(self._bind(old))
-        return result
+        return None
 
     def _check(self, node: exp.Expr) -> None:
         name = function_name(node)
@@ -142,10 +138,6 @@ class Binder:
         return _at(result, node)
 
 
-def _children(node: exp.Expr) -> list[exp.Expr]:
-    return list(node.iter_expressions())
-
-
 def _at(node: exp.Expr, origin: exp.Expr) -> exp.Expr:
     """Give a bound node the position of what the user wrote."""
     source = origin if origin.meta.get("start") is not None else origin.find(exp.Identifier)
@@ -158,7 +150,13 @@ def _at(node: exp.Expr, origin: exp.Expr) -> exp.Expr:
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """Split `a AND b AND c` into its parts."""
-    inner = node.this if isinstance(node, exp.Paren) and isinstance(node.this, exp.And) else node
-    if isinstance(inner, exp.And):
-        return [*conjuncts(inner.this), *conjuncts(inner.expression)]
-    return [inner]
+    parts, waiting = [], [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Paren) and isinstance(part.this, exp.And):
+            part = part.this
+        if isinstance(part, exp.And):
+            waiting += [part.expression, part.this]
+        else:
+            parts.append(part)
+    return parts

@@ -19,6 +19,7 @@ from headgate.planner.rewrites.ordered_aggregates import rewrite_ordered_aggrega
 from headgate.planner.rewrites.percentiles import rewrite_percentile
 from headgate.planner.rewrites.regular_expressions import rewrite_regexp
 from headgate.planner.rewrites.time_functions import rewrite_time
+from headgate.planner.trees import put
 
 Rule = Callable[[exp.Expr], exp.Expr]
 
@@ -49,7 +50,7 @@ def rewrite(tree: exp.Expr) -> exp.Expr:
             if node is tree:
                 tree = new
             else:
-                node.replace(new)
+                put(node, new)
     return tree
 
 
