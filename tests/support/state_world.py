@@ -18,6 +18,7 @@ from headgate.core.checkpoint import (
 )
 from headgate.core.graph import Operator, PipelineGraph, Tumble
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
+from headgate.core.model import JsonValue
 from headgate.core.ports import ObjectStore
 from headgate.operators import SinkSpec, SourceSpec, WindowAggregateSpec
 from headgate.state.protocol import layout
@@ -177,10 +178,10 @@ class Writer:
             subtask=Subtask(subtask),
             epoch=self.epoch,
         )
-        values = {"commit": f"commit {self.epoch}", "state": self.epoch} if subtask == 0 else {}
-        return SubtaskAck(
-            operator=SINK, subtask=Subtask(subtask), staged=(staged,), globals=dict(values)
-        )
+        values: dict[str, JsonValue] = {}
+        if subtask == 0:
+            values = {"commit": f"commit {self.epoch}", "state": self.epoch}
+        return SubtaskAck(operator=SINK, subtask=Subtask(subtask), staged=(staged,), globals=values)
 
 
 def make_cut(epoch: int) -> EpochCut:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from headgate.controller.applying import Change, apply_event
 from headgate.controller.effects.perform import perform
@@ -24,27 +23,17 @@ from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
 from headgate.controller.rules.states.created import Created
 from headgate.controller.store.jobs import JobStore, Lease, LeaseLost
-from headgate.core.checkpoint import BatchCut, EpochCut, SinkCommit, SubtaskAck
-from headgate.core.ids import Generation, JobId, Subtask, WorkerId
+from headgate.core.ids import Generation, JobId, WorkerId
 from headgate.core.messages import (
-    Barrier,
-    Commit,
     ControllerMessage,
-    EpochCutDone,
-    Heartbeat,
-    Progress,
     Register,
-    Restored,
     RunSettings,
-    SinkPublished,
-    SourcesFinished,
-    Start,
-    Stop,
-    SubtaskAcked,
-    WorkerStopped,
 )
 from headgate.storage import job_folder, open_store
-from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
+from tests.support.worker.counting import CountingWorker
+from tests.support.worker.targets import MemoryTarget
+from tests.support.worker.traits import Traits
+from tests.unit.controller.support import GRAPH, JOB
 
 STEPS_MAX = 5_000
 ROWS_PER_BATCH = 7
@@ -54,106 +43,13 @@ class Crash(Exception):
     """The controller's process dies here."""
 
 
-@dataclass
-class Target:
-    """Where sinks publish. It outlives every process; a publish is idempotent by its epoch."""
-
-    epochs: dict[int, tuple[int, int]] = field(default_factory=dict)
-    contradictions: int = 0
-
-    def publish(self, commit: SinkCommit) -> None:
-        assert isinstance(commit.commit, list)
-        start, end = commit.commit
-        assert isinstance(start, int)
-        assert isinstance(end, int)
-        if self.epochs.setdefault(commit.epoch, (start, end)) != (start, end):
-            self.contradictions += 1
-
-    def ranges(self) -> list[tuple[int, int]]:
-        return [r for _, r in sorted(self.epochs.items()) if r[0] != r[1]]
-
-
-@dataclass
-class InstantWorker:
-    """Counts rows; says nothing by itself except when it is asked to go on."""
-
-    generation: Generation
-    rows: int
-    target: Target
-    say: Callable[[Event], None]
-    position: int = 0
-    last_cut: int = 0
-    batches: int = 0
-    running: bool = False
-    reading: bool = True
-    told: bool = False
-
-    def hear(self, message: ControllerMessage) -> None:
-        match message:
-            case Start():
-                found = message.plan.globals.get(SOURCE, {}).get("position", 0)
-                assert isinstance(found, int)
-                self.position = self.last_cut = found
-                for commit in message.plan.pending_commits:
-                    self.target.publish(commit)
-                self.running, self.reading = True, True
-                self.say(Restored(generation=self.generation))
-            case Barrier():
-                self.reading = self.reading and not message.then_stop
-                self._acknowledge(message)
-            case Commit():
-                # It works while its output is being published.
-                self.go_on()
-                for commit in message.sinks:
-                    self.target.publish(commit)
-                    self.say(
-                        SinkPublished(
-                            generation=self.generation,
-                            epoch=message.epoch,
-                            operator=commit.operator,
-                        )
-                    )
-            case Stop():
-                self.running = False
-                self.say(WorkerStopped(generation=self.generation))
-
-    def go_on(self) -> None:
-        """Run one micro-batch, if it may."""
-        if not self.running:
-            return
-        if self.reading:
-            self.position = min(self.rows, self.position + ROWS_PER_BATCH)
-            self.batches += 1
-        progress = Progress(batches=self.batches, rows_in=self.position)
-        self.say(Heartbeat(generation=self.generation, progress=progress))
-        if self.reading and self.position == self.rows and not self.told:
-            self.told = True
-            self.say(SourcesFinished(generation=self.generation))
-
-    def _acknowledge(self, barrier: Barrier) -> None:
-        named = {"generation": barrier.generation, "epoch": barrier.epoch}
-        start, self.last_cut = self.last_cut, self.position
-        acks = [SubtaskAck(operator=SOURCE, subtask=Subtask(0), globals={"position": start})]
-        acks[0].globals["position"] = self.position
-        for subtask in range(self.parallelism):
-            commit = {"commit": [start, self.position]} if subtask == 0 else {}
-            acks.append(SubtaskAck(operator=SINK, subtask=Subtask(subtask), globals=commit))
-        for ack in acks:
-            self.say(SubtaskAcked(**named, attempt=barrier.attempt, ack=ack))  # type: ignore[arg-type]
-        batch = BatchCut(start={SOURCE: start}, end={SOURCE: self.position}, watermark=0, rows=1)
-        cut = EpochCut(batches=(batch,), watermark=0)
-        self.say(EpochCutDone(**named, attempt=barrier.attempt, cut=cut))  # type: ignore[arg-type]
-
-    parallelism: int = 2
-
-
 class Loop:
     """One job from its creation to its end, driven in one thread."""
 
     def __init__(self, folder: str, *, rows: int = 60, limits: Limits | None = None) -> None:
         self.now = 1_000
         self.rows = rows
-        self.target = Target()
+        self.target = MemoryTarget()
         self.store = JobStore(f"sqlite:///{folder}/jobs.db")
         self.spec = JobSpec(
             name="orders",
@@ -164,7 +60,7 @@ class Loop:
         )
         facts = JobFacts(job=JOB, limits=self.spec.limits, parallelism=2, entered_ms=self.now)
         self.store.create_job(JOB, self.spec, Created(facts=facts), self.now)
-        self.workers: dict[Generation, InstantWorker] = {}
+        self.workers: dict[Generation, CountingWorker] = {}
         self.queue: deque[Event] = deque()
         self.state: JobState = Created(facts=facts)
         self.version = 1
@@ -184,8 +80,8 @@ class Loop:
     def start(self, job: JobId, generation: Generation, token: str) -> None:
         if generation in self.workers:
             return
-        worker = InstantWorker(generation, self.rows, self.target, self.queue.append)
-        worker.parallelism = self.state.facts.parallelism
+        traits = Traits(rows=self.rows, rows_per_step=ROWS_PER_BATCH)
+        worker = CountingWorker(generation, self.queue.append, self.target, traits)
         self.workers[generation] = worker
         self.queue.append(
             Register(
@@ -205,7 +101,7 @@ class Loop:
 
     def kill(self, job: JobId, generation: Generation) -> None:
         for old in [g for g in self.workers if g <= generation]:
-            self.workers[old].running = False
+            self.workers[old].has_ended = True
             del self.workers[old]
 
     # ---- the loop ----

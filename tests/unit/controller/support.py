@@ -1,4 +1,4 @@
-"""What the controller's tests share: a small graph, facts, a controller with fake workers."""
+"""What the controller's tests share: a small graph, facts, a controller whose workers count."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from headgate.controller.settings import ControllerSettings
 from headgate.core.graph import Column, Operator, PipelineGraph
 from headgate.core.ids import JobId, OperatorId
 from headgate.operators import SinkSpec, SourceSpec
+from tests.support.worker import WORKER
 
 JOB = JobId("orders")
 SOURCE, SINK = OperatorId("source"), OperatorId("sink")
@@ -32,7 +33,6 @@ GRAPH = PipelineGraph(
     )
 )
 NEEDS: tuple[OperatorNeed, ...] = operator_needs(GRAPH)
-FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
 
 # Quick enough for tests, and every wait is still a wait for something.
 QUICK = Limits(
@@ -60,7 +60,8 @@ def controller_settings(
         lease_ttl_ms=3_000,
         worker_command=(
             sys.executable,
-            str(FAKE_WORKER),
+            str(WORKER),
+            *("--step-ms", "5"),
             *("--rows", str(rows)),
             *("--rate", str(rate)),
             *("--out", str(folder / "out")),

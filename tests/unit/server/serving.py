@@ -17,8 +17,8 @@ from headgate.config import Config, ControllerConfig, JobConfig, ServerConfig
 from headgate.server.listen import HeadgateServer, bind, build_service, url_of
 from headgate.server.service import Service
 from tests.support.waiting import eventually
+from tests.support.worker import WORKER
 
-WORKER = Path(__file__).with_name("graph_worker.py")
 PATIENCE_SECONDS = 120.0
 
 SQL = """
