@@ -19,7 +19,7 @@ from headgate.controller.rules.spec import JobSpec
 from headgate.controller.settings import ControllerSettings, Retention
 from headgate.core.errors import ExternalError, InternalError, UserError
 from headgate.core.graph import PipelineGraph
-from headgate.operators import SinkSpec
+from headgate.operators import ProcessSpec, SinkSpec
 from headgate.planner import plan
 
 PARALLELISM_DEFAULT_MAX = 4
@@ -34,9 +34,39 @@ def compile_job(spec: JobSpec) -> PipelineGraph:
         return spec.graph
     if spec.sql is None:
         raise InternalError(f"job {spec.name} has neither SQL nor a graph")
-    graph = plan(spec.sql, udf_source=spec.udf_source)
+    graph = with_process_code(plan(spec.sql, udf_source=spec.udf_source), spec.process_code)
     preview_path = spec.planner_options.get(PREVIEW_PATH)
     return graph if preview_path is None else with_preview_path(graph, preview_path)
+
+
+def process_code(graph: PipelineGraph) -> dict[str, str]:
+    """Read the files that the process operators of a graph name: file -> text."""
+    files = {o.spec.file for o in graph.operators if isinstance(o.spec, ProcessSpec)}
+    return {file: _read_code(file) for file in sorted(files)}
+
+
+def _read_code(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"the Python file {file} of a process operator cannot be read: {error}. It is read "
+            "once, where the job is made.",
+            code="process_file",
+        ) from error
+
+
+def with_process_code(graph: PipelineGraph, code: dict[str, str]) -> PipelineGraph:
+    """Put the text of the user's files into the graph: it is then stored and sent with it."""
+    return replace(
+        graph,
+        operators=tuple(
+            replace(o, spec=replace(o.spec, code=code[o.spec.file]))
+            if isinstance(o.spec, ProcessSpec) and o.spec.file in code
+            else o
+            for o in graph.operators
+        ),
+    )
 
 
 def with_preview_path(graph: PipelineGraph, path: str) -> PipelineGraph:
@@ -168,16 +198,18 @@ def job_spec(
     sql: str | None = None,
     graph: PipelineGraph | None = None,
     udf_source: str | None = None,
+    code: dict[str, str] | None = None,
     allow_drop_state: tuple[str, ...] = (),
     allow_skip_published: bool = False,
 ) -> JobSpec:
-    """Return a job as the settings say."""
+    """Return a job as the settings say; `code` is the `process_code` of its graph."""
     job = config.job
     return JobSpec(
         name=name,
         sql=sql,
         graph=graph,
         udf_source=udf_source,
+        process_code=code or {},
         state_url=absolute_state_url(config.state_url),
         parallelism=job.parallelism or default_parallelism(),
         limits=job_limits(job),

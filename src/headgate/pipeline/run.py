@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headgate.components import job_spec
+from headgate.components import job_spec, process_code
 from headgate.config import load_config
 from headgate.core.errors import ErrorInfo, HeadgateError
 from headgate.core.model import model
@@ -79,6 +79,7 @@ def run_pipeline(request: RunRequest) -> RunResult:
         name=request.name,
         sql=request.sql,
         udf_source=request.udf_source,
+        code=process_code(graph),
         allow_drop_state=request.allow_drop_state,
         allow_skip_published=request.allow_skip_published,
     )

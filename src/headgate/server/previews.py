@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headgate.components import job_spec
+from headgate.components import job_spec, process_code, with_process_code
 from headgate.config import Config
 from headgate.controller.controller import Controller
 from headgate.controller.status import JobStatus
@@ -108,7 +108,8 @@ class Previews:
     def _start(self, preview: _Preview, graph: PipelineGraph, config: Config) -> None:
         job = preview.job
         preview.folder.mkdir(parents=True)
-        spec = job_spec(config, name=job, graph=_redirected(graph, preview.output))
+        complete = with_process_code(graph, process_code(graph))
+        spec = job_spec(config, name=job, graph=_redirected(complete, preview.output))
         limits = replace(spec.limits, checkpoint_interval_ms=CHECKPOINT_INTERVAL_MS, restarts_max=0)
         spec = replace(spec, state_url=str(preview.folder / "state"), limits=limits)
         self._controller.create_job(spec, job, for_headgate=True)

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from headgate.components import job_spec
+from headgate.components import job_spec, process_code
 from headgate.config import Config, JobConfig
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.assembling import check_spec
@@ -277,13 +277,14 @@ class Service:
             text = self.stored_text(wanted.pipeline)
         else:
             text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source)
-        self.compile(text)
+        code = process_code(self.compile(text))
         config = self.config.model_copy(update={"job": _with(self.config.job, wanted)})
         return job_spec(
             config,
             name=wanted.pipeline,
             sql=text.sql,
             udf_source=text.udf_source,
+            code=code,
             allow_drop_state=tuple(wanted.allow_drop_state or ()),
             allow_skip_published=wanted.allow_skip_published,
         )
@@ -294,8 +295,8 @@ class Service:
         spec = _respecified(before, wanted)
         if wanted.update and spec.graph is None:
             text = self.stored_text(spec.name)
-            self.compile(text)
-            spec = replace(spec, sql=text.sql, udf_source=text.udf_source)
+            code = process_code(self.compile(text))
+            spec = replace(spec, sql=text.sql, udf_source=text.udf_source, process_code=code)
         if spec != before:
             self.controller.update_job(job, spec)
         self.controller.restart_job(

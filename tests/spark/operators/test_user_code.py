@@ -93,6 +93,7 @@ def _process(folder: Path) -> PipelineGraph:
         keys=(col("k"),),
         exprs=(col("v"),),
         output=(Column(name="k", type="bigint"), Column(name="total", type="int")),
+        code=TOTALS,
     )
     return chain(source_spec(COLUMNS, delay_seconds=0), spec)
 
@@ -102,6 +103,8 @@ def test_state_and_timers_of_user_code_survive(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
     run = Run(spark, tmp_path, _process(tmp_path), _rows(list(range(100, 300))))
+    # What the job was made of is what runs, whatever has become of the file.
+    (tmp_path / "totals.py").write_text("raise ImportError('edited')")
     run.finish(way, 40)
     expected = [(k, sum(range(100 + k, 300, 4))) for k in range(4)]
     assert sorted(run.changes("k", "total")) == expected

@@ -72,7 +72,7 @@ def table(events: list[Event], start: int = 0) -> pa.Table:
 def life_of(folder: Path, source: str, attribute: str, output: pa.Schema = OUTPUT) -> OperatorLife:
     file = folder / "user_file.py"
     file.write_text(source)
-    task = ProcessTask(str(file), attribute, SCHEMA, ("k",), ("v",), output)
+    task = ProcessTask(str(file), attribute, None, SCHEMA, ("k",), ("v",), output)
     return OperatorLife(lambda: task)
 
 

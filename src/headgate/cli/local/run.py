@@ -13,7 +13,7 @@ from rich.console import Console
 from headgate.cli.local.pipeline_file import read_pipeline
 from headgate.cli.local.plan import planned_or_exit
 from headgate.cli.options import AllowDropState, AllowSkipPublished
-from headgate.components import job_spec
+from headgate.components import job_spec, process_code
 from headgate.config import load_config
 from headgate.core.errors import UserError
 from headgate.embedded.display import RunDisplay
@@ -77,6 +77,7 @@ def run(
         name=name or given.name,
         sql=given.sql,
         udf_source=given.udf_source,
+        code=process_code(graph),
         allow_drop_state=tuple(allow_drop_state or ()),
         allow_skip_published=allow_skip_published,
     )

@@ -17,6 +17,9 @@ class JobSpec:
     graph: PipelineGraph | None = None
     # The text of the user's Python file, where the SQL uses its functions.
     udf_source: str | None = None
+    # The text of every file that a process operator of the SQL names, as it was when the job was
+    # made: what runs does not change with the file.
+    process_code: dict[str, str] = {}  # noqa: RUF012
     state_url: str
     parallelism: int = 1
     limits: Limits = Limits()

@@ -41,6 +41,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ProcessTask(
             file=spec.file,
             attribute=spec.attribute,
+            code=spec.code,
             schema=arrow_schema,
             keys=tuple(keys) or (NO_KEY,),
             columns=tuple(e.name for e in columns),

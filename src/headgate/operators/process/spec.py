@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from headgate.core.graph import Column, NamedExpr
 from headgate.core.model import model
@@ -23,6 +25,9 @@ class ProcessSpec(OperatorSpec):
     keys: tuple[NamedExpr, ...]
     exprs: tuple[NamedExpr, ...]
     output: tuple[Column, ...]
+    # The text of the file as it was when the job was made; None in graphs of older versions, whose
+    # tasks read the file themselves. It does not decide whether state fits: the class's name does.
+    code: Annotated[str | None, Field(exclude_if=lambda text: text is None)] = None
 
     def title(self, inputs: int) -> str:
         return by_keys(f"process {self.attribute}", self.keys)

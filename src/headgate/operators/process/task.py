@@ -42,6 +42,8 @@ class ProcessTask:
 
     file: str
     attribute: str
+    # The text of the file; None = it is read where the task runs.
+    code: str | None
     schema: pa.Schema
     keys: tuple[str, ...]
     # What the user sees of a row.
@@ -64,7 +66,7 @@ class ProcessTask:
         subtask.next_timer = context.index.first_time()
 
     def _user_object(self) -> ProcessOperator:
-        found = attribute_of_file(self.file, self.attribute)
+        found = attribute_of_file(self.file, self.attribute, self.code)
         with user_code(f"{self.attribute}()"):
             made = found()
         if not isinstance(made, ProcessOperator):
