@@ -20,6 +20,7 @@ from headgate.core.spark_errors import BatchFailed, error_of_task
 from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam
 from headgate.engine.batch.udfs import register_udfs
+from headgate.engine.jvm.leftovers import Leftovers
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.observed import SourceObserved, known_rows
 from headgate.engine.plan.schema import is_fixed_width
@@ -61,6 +62,7 @@ class Engine:
     def __post_init__(self) -> None:
         register_udfs(self.spark, self.graph)
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
+        self._leftovers = Leftovers(self.spark)
 
     def known(self, source: OperatorId, start: JsonValue, end: JsonValue) -> SourceObserved | None:
         """Return what is known of the rows between two positions before they are read."""
@@ -93,6 +95,7 @@ class Engine:
             raise BatchFailed(error_of_task(error)) from error
         finally:
             builder.release()
+            self._leftovers.remove()
         reports = {
             key: report
             for key, report in self._reports.value.items()

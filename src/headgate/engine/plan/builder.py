@@ -19,6 +19,7 @@ from headgate.core.spark_errors import Task, guarded
 from headgate.engine.batch.context import BatchContext, BatchRequest, PipelineState
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.observed import SourceObserved
+from headgate.engine.plan.plans import forget_sent
 from headgate.engine.plan.schema import as_nullable
 from headgate.engine.task.subtask import OperatorTask, StatefulSubtask
 
@@ -157,8 +158,10 @@ class Builder:
         return cast(T, self.keeping[operator])
 
     def release(self) -> None:
+        """Give up what was kept for the time of the micro-batch, which is over."""
         for df in self.persisted:
             df.unpersist()
+        forget_sent(self.spark)
 
 
 BuildFunction = Callable[[Builder, Operator, list[Frame]], Frame]

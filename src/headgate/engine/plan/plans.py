@@ -69,6 +69,13 @@ def column(spark: SparkSession, expr: str) -> Column:
     return F.expr(expr)
 
 
+def forget_sent(spark: SparkSession) -> None:
+    """Remove the functions that were too long to travel with every task: nobody runs them now."""
+    sent = _catalyst(spark).sent
+    while sent:
+        sent.pop().destroy()
+
+
 class Planned(ClassicDataFrame):
     """A DataFrame that Catalyst has not looked at: a logical plan, resolved when it is asked."""
 
@@ -134,6 +141,8 @@ class _Catalyst:
         self.named = lru_cache(1024)(self._named)
         self.columns = lru_cache(1024)(self._columns)
         self._types: dict[str, tuple[Any, Any]] = {}
+        # Functions that travel as broadcasts, each of which is a file until it is destroyed.
+        self.sent: list[Any] = []
 
     def resolve(self, plan: Any) -> Any:
         return self._dataset.ofRows(self._session, plan)
@@ -161,7 +170,9 @@ class _Catalyst:
         command = self._pickle.dumps((task, returned))
         broadcasts: Any = self._no_list
         if len(command) > BROADCAST_BYTES:
-            command = self._pickle.dumps(self._context.broadcast(command))
+            sent = self._context.broadcast(command)
+            self.sent.append(sent)
+            command = self._pickle.dumps(sent)
             broadcasts = [b._jbroadcast for b in self._context._pickled_broadcast_vars]
             self._context._pickled_broadcast_vars.clear()
         python = self._python_function(

@@ -9,6 +9,7 @@ from headgate.core.graph import TIMESTAMP_COLUMN, Operator
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import exchanged_by, hash_columns
+from headgate.engine.plan.plans import mapped
 from headgate.engine.plan.text import named
 from headgate.engine.task.batches import ARRIVAL
 from headgate.operators.deduplicate.spec import DeduplicateSpec
@@ -43,4 +44,4 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ),
     )
     output = StructType([spark_schema[name] for name in names])
-    return Frame(owned.mapInArrow(subtask, output), aligned=True)
+    return Frame(mapped(owned, spark_schema.names, subtask, output), aligned=True)

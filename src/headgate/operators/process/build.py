@@ -8,6 +8,7 @@ from headgate.core.graph import TIMESTAMP_COLUMN, Operator
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns
+from headgate.engine.plan.plans import mapped
 from headgate.engine.plan.text import named
 from headgate.engine.task.batches import ARRIVAL
 from headgate.operators.process.spec import ProcessSpec
@@ -49,5 +50,5 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ),
         keyed=bool(keys),
     )
-    frame = owned.mapInArrow(subtask, output)
+    frame = mapped(owned, arrow_schema.names, subtask, output)
     return Frame(frame, aligned=bool(keys) or parallelism == 1)

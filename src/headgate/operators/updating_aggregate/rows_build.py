@@ -10,6 +10,7 @@ from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import NO_KEY, exchanged_by, hash_columns
+from headgate.engine.plan.plans import mapped
 from headgate.engine.plan.text import named, quoted
 from headgate.operators.updating_aggregate.changes import exploded, new, old
 from headgate.operators.updating_aggregate.rows_task import (
@@ -52,7 +53,7 @@ def build_by_rows(
     )
     fields = [StructField(name, spark_schema[name].dataType) for name in (*state_keys, *values)]
     fields += [StructField(WHICH, IntegerType()), StructField("_time", LongType())]
-    bags = owned.mapInArrow(subtask, StructType(fields))
+    bags = mapped(owned, spark_schema.names, subtask, StructType(fields))
     pairs = _pairs(spec, exchanged_by(bags, keys, parallelism), keys)
     schema, _ = builder.schema_of(f"{operator.id}/outputs", pairs)
     changes = exploded(pairs, schema, keys, [o.name for o in spec.outputs])

@@ -13,6 +13,7 @@ from headgate.core.graph import TIMESTAMP_COLUMN, NamedExpr, Operator
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.keys import exchanged_by, hash_columns
+from headgate.engine.plan.plans import mapped
 from headgate.engine.plan.text import named, quoted
 from headgate.operators.updating_join.spec import UpdatingJoinSpec
 from headgate.operators.updating_join.task import LEFT, RIGHT, SIDE, UpdatingJoinTask
@@ -43,7 +44,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     )
     subtask = builder.stateful(operator.id, task)
     schema = StructType([spark_schema[name] for name in task.output_schema().names])
-    pairs = owned.mapInArrow(subtask, schema)
+    pairs = mapped(owned, spark_schema.names, subtask, schema)
     if spec.residual is not None:
         pairs = pairs.where(spec.residual)
     output = pairs.selectExpr(
