@@ -20,6 +20,7 @@ from headgate.connectors.base import (
     SourceCut,
     StageContext,
     StageWriter,
+    SteppingSource,
 )
 from headgate.connectors.descriptor import (
     API_VERSION,
@@ -86,6 +87,7 @@ __all__ = [
     "StageContext",
     "StageWriter",
     "StagedFile",
+    "SteppingSource",
     "StorageError",
     "UserError",
     "failpoint",

@@ -35,6 +35,9 @@ class SourceCut:
     lag_rows: int | None = None
     # The source has no more rows after `end`, for ever.
     finished: bool = False
+    # What leads from the start to `end`, if that is much smaller than a position: the checkpoint
+    # keeps it of every micro-batch, in place of the two positions. See `SteppingSource`.
+    step: JsonValue = None
 
 
 @model
@@ -77,6 +80,14 @@ class KnowingSource(Source, Protocol):
 
         None of those rows may turn out to be bad.
         """
+
+
+@runtime_checkable
+class SteppingSource(Source, Protocol):
+    """A source whose positions are large, and whose cuts say what one adds to the other."""
+
+    def position_after(self, position: JsonValue, step: JsonValue) -> JsonValue:
+        """Return exactly the `end` of the cut that `plan_cut` made at `position` with this step."""
 
 
 class Lookup(Protocol):

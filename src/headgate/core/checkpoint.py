@@ -5,6 +5,7 @@ Paths are relative to the job's folder in the state store. Times are microsecond
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
@@ -124,6 +125,21 @@ class BatchCut:
     emitted_watermark: int = WATERMARK_MIN
     # The wall clock the micro-batch saw: ingestion time, the same when it is replayed.
     now_ms: int = 0
+    # What leads from start to end in sources whose positions are large.
+    steps: dict[OperatorId, JsonValue] = {}  # noqa: RUF012
+
+    def stored(self) -> BatchCut:
+        """Return the cut as a checkpoint keeps it: with steps in place of the positions.
+
+        The micro-batches of a job follow one another, so where one starts is known.
+        """
+        if not self.steps:
+            return self
+        return replace(
+            self,
+            start={s: p for s, p in self.start.items() if s not in self.steps},
+            end={s: p for s, p in self.end.items() if s not in self.steps},
+        )
 
 
 @model

@@ -23,6 +23,7 @@ from headgate.connectors.base import (
     EVENT_TIME_COLUMN,
     KnowingSource,
     Source,
+    SteppingSource,
 )
 from headgate.core.graph import OP_COLUMN, Column
 
@@ -268,6 +269,18 @@ class SourceContract(ABC):
                 seen = frame.selectExpr("count(1)", f"max(unix_micros(`{column}`))").first()
                 assert seen is not None
                 assert (known.rows, known.latest_us) == tuple(seen)
+
+    def test_a_step_leads_to_the_end_of_its_cut(self, tmp_path: Path) -> None:
+        source, other = self._filled(tmp_path), self.open(tmp_path)
+        if not isinstance(source, SteppingSource) or not isinstance(other, SteppingSource):
+            pytest.skip("the source has no steps")
+        here = source.initial_position()
+        for number in range(self.rows):
+            cut = source.plan_cut(here, self._size(), number * _STEP_MS)
+            if cut.step is not None:
+                step = json.loads(json.dumps(cut.step))
+                assert other.position_after(here, step) == cut.end
+            here = cut.end
 
     def _frame(self, spark: SparkSession, source: Source, start: JsonValue) -> DataFrame:
         return source.read(spark, start, source.plan_cut(start, _ALL_ROWS, _STEP_MS).end, 2)

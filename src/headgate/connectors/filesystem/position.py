@@ -19,6 +19,7 @@ import base64
 import hashlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from headgate.core.model import JsonValue, from_python, model, to_python
@@ -60,6 +61,19 @@ class FilePosition:
     def dump(self) -> JsonValue:
         dumped: JsonValue = to_python(self)
         return dumped
+
+
+@model
+class FileStep:
+    """From one position to the next: what the cut read. Its size follows the files of the cut."""
+
+    cut: int
+    files: tuple[CutFile, ...]
+
+    def after(self, position: FilePosition) -> FilePosition:
+        """Return the position to which the step leads, if nothing was forgotten in it."""
+        seen = _unpack(position.seen) | {file_hash(f.path) for f in self.files}
+        return replace(position, cut=self.cut, files=self.files, seen=_pack(seen))
 
 
 def _pack(hashes: set[int]) -> str:

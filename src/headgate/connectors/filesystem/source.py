@@ -13,6 +13,7 @@ from headgate.connectors.filesystem.parquet import read_with_arrow, read_with_sp
 from headgate.connectors.filesystem.position import (
     CutFile,
     FilePosition,
+    FileStep,
     ReadFiles,
     file_key,
     take_files,
@@ -22,7 +23,7 @@ from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
 from headgate.connectors.options import parse_options
 from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import InternalError, UserError
-from headgate.core.model import JsonValue
+from headgate.core.model import JsonValue, from_python, to_python
 from headgate.core.ports import ObjectInfo
 from headgate.operators import SourceSpec
 from headgate.storage.folder import is_local, local_path, open_folder
@@ -64,6 +65,9 @@ class FilesystemSource:
             CutFile(path=f.path, bytes=f.bytes, foreign=self._measure.is_foreign(f)) for f in taken
         ]
         end = self._read_files.advance(here, cut, self._listing, self._options.remember_files)
+        step = FileStep(cut=end.cut, files=end.files)
+        # A cut that bounds the source or forgets old files is kept whole.
+        steps = step.after(FilePosition.parse(position)) == end
         rest = unread[len(taken) :]
         waiting = sum(f.bytes for f in rest) / max(1, sum(f.bytes for f in taken))
         return SourceCut(
@@ -71,7 +75,12 @@ class FilesystemSource:
             rows=rows,
             lag_rows=round(waiting * rows),
             finished=bounded and not rest,
+            step=to_python(step) if steps else None,
         )
+
+    def position_after(self, position: JsonValue, step: JsonValue) -> JsonValue:
+        taken: FileStep = from_python(FileStep, step)
+        return taken.after(FilePosition.parse(position)).dump()
 
     def _bounded(self, here: FilePosition) -> FilePosition:
         last = max((file_key(f) for f in self._listing), default=None)

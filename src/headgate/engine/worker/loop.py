@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from headgate.core.errors import ErrorInfo, error_info
@@ -23,6 +24,7 @@ from headgate.engine.batch.restore import preload_runs, restored_state
 from headgate.engine.worker.link import Arrival, Link
 from headgate.engine.worker.outcome import batch_done, planned_cut
 from headgate.engine.worker.publisher import Publisher
+from headgate.engine.worker.replays import with_positions
 from headgate.engine.worker.rules.actions import (
     Acknowledge,
     Action,
@@ -65,6 +67,7 @@ class WorkerLoop:
         cache_dir: str,
         explain: Callable[[Exception], ErrorInfo] = error_info,
     ) -> None:
+        start = replace(start, plan=with_positions(start.plan, engine.sources))
         self._start = start
         self._engine = engine
         self._link = link

@@ -25,6 +25,7 @@ def planned_cut(cut: SourceCut, known: SourceObserved | None) -> PlannedCut:
         lag_rows=cut.lag_rows,
         finished=cut.finished,
         known=None if known is None else _seen(known),
+        step=cut.step,
     )
 
 

@@ -76,6 +76,7 @@ def _cut(state: WorkerState, fact: CutPlanned, now_ms: int) -> tuple[WorkerState
         emitted_watermark=state.emitted,
         rows=sum(planned.rows for planned in fact.sources.values()),
         now_ms=now_ms,
+        steps={s: p.step for s, p in fact.sources.items() if p.step is not None},
     )
     lag_rows = sum(planned.lag_rows or 0 for planned in fact.sources.values())
     return replace(state, watermark=watermark, lag_rows=lag_rows), cut

@@ -50,7 +50,7 @@ class EpochLedger:
         self, cut: BatchCut, staged: Mapping[OperatorId, tuple[StagedFile, ...]]
     ) -> EpochLedger:
         """Note a finished micro-batch."""
-        return replace(self, current=self.current.plus(Segment((cut,), staged)))
+        return replace(self, current=self.current.plus(Segment((cut.stored(),), staged)))
 
     def closed(self, epoch: Epoch) -> EpochLedger:
         """The barrier: `cut` is then everything that belongs to `epoch`."""

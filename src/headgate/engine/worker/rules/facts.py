@@ -83,6 +83,8 @@ class PlannedCut:
     finished: bool = False
     # What is known of the rows before they are read; None = nothing.
     known: RowsSeen | None = None
+    # What leads from the start to `end`, if the source says so.
+    step: JsonValue = None
 
 
 @dataclass(frozen=True)
