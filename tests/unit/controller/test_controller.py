@@ -115,7 +115,9 @@ def test_killed_controller_is_replaced_and_the_output_is_exact(tmp_path: Path) -
     finally:
         last.close()
     assert status.state == "finished"
-    assert status.generation == 4
+    # One for each controller, and one more for each that found the job still starting when it was
+    # attached: the settings given then are taken up by a start anew.
+    assert 4 <= status.generation <= 8
     assert is_exact(published(tmp_path), ROWS)
 
 
