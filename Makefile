@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 SEEDS ?= 20000
 QUERIES ?= 400
 KILLS ?= 50
+BATCHES ?= 20000
 
-.PHONY: setup java servers demo test verify lint simulate fuzz soak bench bench-full clean
+.PHONY: setup java servers demo test verify lint simulate fuzz soak endurance bench bench-full clean
 
 setup: $(VENV)/.installed java
 	@$(BIN)/python -m headgate.engine.jvm.class_archive
@@ -54,6 +55,10 @@ fuzz: setup
 soak: setup
 	@$(BIN)/python -m tests.faults.soak --kills $(KILLS)
 	@FAULTS=all $(BIN)/python -m pytest tests/faults
+
+# One small job through many micro-batches: what of it grows? Hours; writes endurance/.
+endurance: setup
+	@$(BIN)/python -m tests.endurance --batches $(BATCHES)
 
 bench: setup
 	@$(BIN)/python -m bench --quick

@@ -37,6 +37,17 @@ _COMPILER = (
     "-XX:Tier4CompileThreshold=80000"
 )
 
+# Spark keeps a description of every job, stage, task and query for its web page, a thousand and
+# more of each: tens of megabytes that a job of small micro-batches fills for an hour. What Headgate
+# shows of a job it has counted itself. Whoever turns the page on may ask for more.
+_REMEMBERED = {
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "40",
+    "spark.ui.retainedTasks": "1000",
+    "spark.ui.retainedDeadExecutors": "10",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+
 # The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
 SOCKET_FOLDER_MAX = 60
 
@@ -105,6 +116,7 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.scheduler.mode": "FAIR",
+        **_REMEMBERED,
         # A cut names its files: Spark need not start a job to list them.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         # Catalyst would carry every condition of a source through every renaming of its columns:

@@ -1,0 +1,226 @@
+"""Months in an afternoon: one small job through many micro-batches, and what of it grows.
+
+    python -m tests.endurance --batches 20000 --out endurance
+
+A job with a window, an updating aggregate and two sinks takes a checkpoint a second in its real
+processes. At intervals everything that could grow is measured: the heap of the JVM after a forced
+collection, memory, open files and threads of every process, Spark's and Headgate's files, the
+database and the state store. After warming up each must be flat: the median of the last quarter of
+the samples is compared with that of the second. Needs `jcmd` and `jstat` of a JDK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.support.cli import HeadgateProcess
+from tests.support.plot import lines_svg
+
+SQL = """
+CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
+WITH (connector = 'impulse', type = 'source', start_time = '2024-03-01T00:00:00Z',
+      event_time_interval = '1ms');
+CREATE TABLE totals (k BIGINT, started TIMESTAMP, n BIGINT)
+WITH (connector = 'blackhole', type = 'sink');
+CREATE TABLE counts (k BIGINT, n BIGINT) WITH (connector = 'blackhole', type = 'sink');
+INSERT INTO totals SELECT k, window.start, n FROM (
+  SELECT counter % 7 AS k, tumble(interval '1 second') AS window, count(*) AS n
+  FROM numbers GROUP BY k, window
+);
+INSERT INTO counts SELECT counter % 100 AS k, count(*) AS n FROM numbers GROUP BY counter % 100;
+"""
+ROWS_PER_BATCH = 200
+SAMPLES = 40
+MIB = 1 << 20
+JAVA, PYTHON_PARENT = "java", "headgate-python"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much the last quarter may lie above the second: a part of it, and a fixed amount."""
+
+    part: float
+    amount: float
+
+    def allows(self, before: float, after: float) -> bool:
+        return after <= before * (1 + self.part) + self.amount
+
+
+# What is measured, and what still counts as flat.
+LIMITS = {
+    "heap_mib": Limit(0.02, 2),
+    "java_rss_mib": Limit(0.10, 30),
+    "driver_rss_mib": Limit(0.05, 10),
+    "controller_rss_mib": Limit(0.05, 10),
+    "python_workers_rss_mib": Limit(0.15, 40),
+    "open_files": Limit(0.10, 10),
+    "threads": Limit(0.10, 10),
+    "scratch_files": Limit(0.25, 30),
+    "scratch_mib": Limit(0.25, 5),
+    "cache_mib": Limit(0.25, 5),
+    "database_mib": Limit(0.10, 1),
+    "state_objects": Limit(0.25, 60),
+    "state_mib": Limit(0.25, 1),
+}
+Sample = dict[str, float]
+
+
+class Grown(AssertionError):
+    """Something is not flat."""
+
+
+def run(batches: int, folder: Path, say: Callable[[str], None]) -> list[Sample]:
+    """Run the job through so many micro-batches; return the samples."""
+    sql, state = folder / "endurance.sql", folder / "state"
+    sql.write_text(SQL)
+    job = HeadgateProcess(
+        *("run", str(sql), "--state-dir", str(state), "--checkpoint-interval", "1s"),
+        *("--parallelism", "2", "--max-batch-rows", str(ROWS_PER_BATCH)),
+    )
+    samples: list[Sample] = []
+    began = time.monotonic()
+    try:
+        while not samples or samples[-1]["batches"] < batches:
+            wanted = batches * (len(samples) + 1) / SAMPLES
+            done = 0
+            while done < wanted:
+                done = job.wait_for("ProgressMade")["progress"]["batches"]
+            found = {"batches": float(done), "seconds": time.monotonic() - began}
+            samples.append(found | measured(job.process.pid, state))
+            say(f"{done} micro-batches, {found['seconds']:.0f} s")
+        job.interrupt()
+        assert job.finish() == 0, job.story()
+    finally:
+        if job.process.poll() is None:
+            job.kill()
+    return samples
+
+
+def measured(controller: int, state: Path) -> Sample:
+    """Return every value of this moment."""
+    root = psutil.Process(controller)
+    processes = {"controller": [root], "java": [], "driver": [], "python_workers": []}
+    for process in root.children(recursive=True):
+        name = process.name()
+        role = "java" if name == JAVA else "driver"
+        processes["python_workers" if name == PYTHON_PARENT else role].append(process)
+    sample = {
+        f"{role}_rss_mib": sum(_of(p, lambda p: p.memory_info().rss) for p in found) / MIB
+        for role, found in processes.items()
+    }
+    everybody = [p for found in processes.values() for p in found]
+    sample["open_files"] = sum(_of(p, lambda p: p.num_fds()) for p in everybody)
+    sample["threads"] = sum(_of(p, lambda p: p.num_threads()) for p in everybody)
+    (java,) = processes["java"]
+    sample["heap_mib"] = heap_bytes(java.pid) / MIB
+    local = state / ".local"
+    scratch = _files(local, lambda path: "scratch" in path.parts and "cache" not in path.parts)
+    cache = _files(local, lambda path: "cache" in path.parts)
+    database = _files(local, lambda path: path.name.startswith("jobs.db"))
+    objects = _files(state, lambda path: local not in path.parents)
+    sample |= {"scratch_files": len(scratch), "scratch_mib": sum(scratch) / MIB}
+    sample |= {"cache_mib": sum(cache) / MIB, "database_mib": sum(database) / MIB}
+    return sample | {"state_objects": len(objects), "state_mib": sum(objects) / MIB}
+
+
+def heap_bytes(pid: int) -> float:
+    """Return what of the JVM's heap lives, after a full collection."""
+    subprocess.run(["jcmd", str(pid), "GC.run"], check=True, capture_output=True)
+    answer = subprocess.run(
+        ["jstat", "-gc", str(pid)], check=True, capture_output=True, text=True
+    ).stdout
+    names, values = (line.split() for line in answer.splitlines())
+    table = dict(zip(names, values, strict=True))
+    return 1024 * sum(float(table[column]) for column in ("S0U", "S1U", "EU", "OU"))
+
+
+def _of(process: psutil.Process, value: Callable[[psutil.Process], float]) -> float:
+    try:
+        return value(process)
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _files(folder: Path, wanted: Callable[[Path], bool]) -> list[int]:
+    """Return the sizes of the files below a folder."""
+    sizes = []
+    for path in folder.rglob("*"):
+        try:
+            if wanted(path) and path.is_file():
+                sizes.append(path.stat().st_size)
+        except FileNotFoundError:
+            continue  # it was removed while we looked
+    return sizes
+
+
+def quarters(samples: Sequence[Sample], name: str) -> tuple[float, float]:
+    """Return the medians of the second and of the last quarter."""
+    size = max(1, len(samples) // 4)
+    values = [sample[name] for sample in samples]
+    return statistics.median(values[size : 2 * size]), statistics.median(values[-size:])
+
+
+def judge(samples: Sequence[Sample], limits: Mapping[str, Limit]) -> list[str]:
+    """Return a line for each value: what it was, what it is, and whether that is flat."""
+    lines, grown = [], []
+    for name, limit in limits.items():
+        before, after = quarters(samples, name)
+        flat = limit.allows(before, after)
+        lines.append(f"{name:24} {before:10.1f} {after:10.1f}  {'flat' if flat else 'GROWS'}")
+        grown += [] if flat else [name]
+    if grown:
+        raise Grown("\n".join([f"not flat: {', '.join(grown)}", *lines]))
+    return lines
+
+
+def write(samples: Sequence[Sample], out: Path) -> None:
+    """Write the samples as a table and as a plot, every value relative to its second quarter."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "endurance.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, fieldnames=list(samples[0]))
+        table.writeheader()
+        table.writerows({k: round(v, 3) for k, v in sample.items()} for sample in samples)
+    series = {
+        name: [
+            (sample["batches"], sample[name] / (quarters(samples, name)[0] or 1.0))
+            for sample in samples
+        ]
+        for name in LIMITS
+    }
+    title = "Relative to the median of the second quarter, by micro-batches"
+    (out / "endurance.svg").write_text(lines_svg(title, series))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=20_000)
+    parser.add_argument("--out", type=Path, default=Path("endurance"))
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="headgate-endurance-"))
+    try:
+        samples = run(arguments.batches, folder, lambda line: print(line, flush=True))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    write(samples, arguments.out)
+    try:
+        print("\n".join(judge(samples, LIMITS)))
+    except Grown as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

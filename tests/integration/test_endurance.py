@@ -1,0 +1,32 @@
+"""The short form of `make endurance`: a few hundred micro-batches in the real processes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.endurance import LIMITS, Grown, judge, run, write
+
+BATCHES = 300
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(shutil.which("jcmd") is None, reason="needs the tools of a JDK")
+def test_nothing_grows_after_warming_up(tmp_path: Path) -> None:
+    samples = run(BATCHES, tmp_path, print)
+    write(samples, tmp_path / "out")
+    assert len((tmp_path / "out" / "endurance.csv").read_text().splitlines()) == len(samples) + 1
+    # The JVM still compiles and loads classes for thousands of micro-batches: its own memory is
+    # judged by the long form.
+    slow = {"heap_mib", "java_rss_mib"}
+    judge(samples, {name: limit for name, limit in LIMITS.items() if name not in slow})
+
+
+def test_what_grows_is_named() -> None:
+    flat = dict.fromkeys(LIMITS, 100.0)
+    samples = [flat | {"threads": 100.0 + 10 * number} for number in range(8)]
+    with pytest.raises(Grown, match="not flat: threads\n"):
+        judge(samples, LIMITS)
+    assert len(judge([flat] * 8, LIMITS)) == len(LIMITS)
