@@ -12,7 +12,7 @@ from headgate.planner.dialect import Headgate
 from headgate.planner.rewrites import rewrite
 from headgate.planner.spark_sql import spark_text
 
-FIXTURES = Path(__file__).parent / "rewrites"
+FIXTURES = Path(__file__).parent
 RULES = sorted(
     p.stem
     for p in Path(rewrites.__file__).parent.glob("*.py")
