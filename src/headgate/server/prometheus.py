@@ -205,6 +205,10 @@ def _add_numbers(page: Page, numbers: JobNumbers, labels: Labels) -> None:
         "rows_published_total": ("Rows that became visible.", numbers.rows_published),
         "cleanup_objects_total": ("Objects deleted by cleanups.", numbers.objects_deleted),
         "cleanup_bytes_total": ("Bytes deleted by cleanups.", numbers.bytes_deleted),
+        "checkpoints_held_up_seconds_total": (
+            "Time that checkpoints that were due waited for cleanups.",
+            numbers.held_up_seconds,
+        ),
     }
     for name, (meaning, value) in totals.items():
         page.add(name, "counter", meaning, [(labels, value)])

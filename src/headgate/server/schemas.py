@@ -307,6 +307,8 @@ class JobMetrics(BaseModel):
     rows_published: int
     objects_deleted: int
     bytes_deleted: int
+    # How long checkpoints that were due waited for cleanups.
+    held_up_seconds: float
     recoveries: int
     recovery_phase_seconds: dict[str, float]
     # The controller's requests to the object store, and those of the last whole epoch.

@@ -53,6 +53,8 @@ class JobNumbers:
     rows_published: int = 0
     objects_deleted: int = 0
     bytes_deleted: int = 0
+    # How long checkpoints that were due waited for cleanups.
+    held_up_seconds: float = 0.0
     recoveries: int = 0
     phase_seconds: dict[str, float] = field(default_factory=dict)
     last_checkpoint: CheckpointNote | None = None
@@ -117,6 +119,7 @@ class Telemetry:
             case CleanupNote() as note:
                 numbers.objects_deleted += note.objects_deleted
                 numbers.bytes_deleted += note.bytes_deleted
+                numbers.held_up_seconds += note.held_up_ms / 1000
             case PhaseNote() as note:
                 before = numbers.phase_seconds.get(note.phase, 0.0)
                 numbers.phase_seconds[note.phase] = before + note.duration_ms / 1000

@@ -10,6 +10,7 @@ from headgate.server.telemetry import BUCKETS_SECONDS, Histogram
 from tests.unit.server.serving import Running
 
 OF_A_JOB = {
+    "headgate_checkpoints_held_up_seconds_total",
     "headgate_checkpoint_bytes_total",
     "headgate_checkpoint_duration_seconds_bucket le",
     "headgate_checkpoint_duration_seconds_count",

@@ -5,8 +5,10 @@ Pure: facts in, decisions out. A checkpoint starts when its interval has elapsed
 
 Neither checkpoints nor cleanup can starve the other. A cleanup falls due only after at least one
 checkpoint has completed since the last cleanup began, and when it is due it goes before the next
-checkpoint. So between two cleanups lies a whole checkpoint, and a due cleanup waits for at most
-the checkpoint in flight. The final checkpoint of a job goes before everything.
+checkpoint. It runs in slices of a tenth of the interval; a checkpoint that falls due meanwhile
+waits for the slice at hand. A cleanup that is not finished goes on at once if no checkpoint is due,
+and with one slice after every checkpoint if one always is. The final checkpoint of a job goes
+before everything.
 
 Epoch records are a log without gaps: a checkpoint that is given up is tried again under the same
 epoch with the next attempt. Only collecting may be given up. Once the record is being written it
@@ -46,6 +48,9 @@ from headgate.core.ids import NO_EPOCH, Epoch, Generation
 from headgate.core.messages import Barrier, Commit
 from headgate.core.model import model
 
+# However short the interval is, a slice of a cleanup is worth beginning.
+CLEANUP_SLICE_LEAST_MS = 50
+
 
 @model
 class GenerationView:
@@ -56,6 +61,8 @@ class GenerationView:
     needs: tuple[OperatorNeed, ...]
     limits: Limits
     cleaning: bool = False
+    # The last slice of a cleanup has left something to do.
+    cleanup_unfinished: bool = False
     restart_cost_ms: float | None = None
 
 
@@ -112,6 +119,28 @@ def _cleanup_due_ms(c: Coordinator, view: GenerationView) -> int | None:
     return c.last_cleanup_ms + view.limits.cleanup_interval_ms
 
 
+def _cleanup_is_due(c: Coordinator, view: GenerationView, now_ms: int) -> bool:
+    due_ms = _cleanup_due_ms(c, view)
+    if due_ms is not None and now_ms >= due_ms:
+        return True
+    # The next slice: a checkpoint that is due goes first, unless it has just had its turn.
+    checkpoint_is_due = now_ms >= _checkpoint_due_ms(c, view)
+    return view.cleanup_unfinished and (not checkpoint_is_due or c.checkpoints_since_cleanup > 0)
+
+
+def cleanup_slice_ms(c: Coordinator, view: GenerationView) -> int:
+    """Return how long a checkpoint may have to wait for a cleanup."""
+    tenth_ms = max(CLEANUP_SLICE_LEAST_MS, interval_ms(c, view) // 10)
+    return min(tenth_ms, view.limits.cleanup_time_ms)
+
+
+def held_up_ms(c: Coordinator, view: GenerationView, *, since_ms: int, now_ms: int) -> int:
+    """Return how long a checkpoint that is due has waited since then."""
+    if not isinstance(c.phase, Idle) or c.final_done:
+        return 0
+    return max(0, now_ms - max(since_ms, _checkpoint_due_ms(c, view)))
+
+
 def next_deadline(c: Coordinator, view: GenerationView) -> int | None:
     """Return when `poll` must be called at the latest; None = only an event can change anything."""
     limits = view.limits
@@ -119,6 +148,8 @@ def next_deadline(c: Coordinator, view: GenerationView) -> int | None:
         case Idle():
             if c.final_done or view.cleaning:
                 return None
+            if view.cleanup_unfinished:
+                return c.last_cleanup_ms
             dues = [_checkpoint_due_ms(c, view), _cleanup_due_ms(c, view)]
             return min(due for due in dues if due is not None)
         case Collecting(checkpoint=checkpoint):
@@ -160,10 +191,10 @@ def _start_next(c: Coordinator, view: GenerationView, now_ms: int) -> Decided:
     # Once the final checkpoint is done the worker reads nothing more: nothing is left to start.
     if c.final_done or view.cleaning:
         return Decided(coordinator=c)
-    cleanup_due_ms = _cleanup_due_ms(c, view)
-    if cleanup_due_ms is not None and now_ms >= cleanup_due_ms and not c.final_wanted:
+    if not c.final_wanted and _cleanup_is_due(c, view, now_ms):
         cleaned = replace(c, last_cleanup_ms=now_ms, checkpoints_since_cleanup=0)
-        return Decided(coordinator=cleaned, actions=(cleanup(view),))
+        piece = replace(cleanup(view), time_ms=cleanup_slice_ms(c, view))
+        return Decided(coordinator=cleaned, actions=(piece,))
     if now_ms >= _checkpoint_due_ms(c, view):
         return _start_checkpoint(c, view, now_ms, attempt=1)
     return Decided(coordinator=c)
@@ -192,6 +223,7 @@ def _start_checkpoint(
 
 
 def cleanup(view: GenerationView) -> RunCleanup:
+    """Return a cleanup that no checkpoint waits for."""
     return RunCleanup(
         generation=view.generation,
         retained_checkpoints=view.limits.retained_checkpoints,

@@ -260,7 +260,7 @@ def write_savepoint(action: WriteSavepoint, ports: JobPorts) -> SavepointWritten
 def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
     """Delete what no retained checkpoint, savepoint or live generation can reach.
 
-    Checkpoints wait for a cleanup, so it must not take long: it goes on for its time, and the next
+    Checkpoints wait for a cleanup, so it must not take long: this is one slice of it, and the next
     one goes on where it stopped.
     """
     until_ms = ports.clock.now_ms() + action.time_ms
@@ -273,4 +273,6 @@ def run_cleanup(action: RunCleanup, ports: JobPorts) -> CleanupDone:
         progress=ports.cleanup_progress,
         until=lambda: ports.clock.now_ms() >= until_ms,
     )
-    return CleanupDone(objects_deleted=report.objects, bytes_deleted=report.bytes)
+    return CleanupDone(
+        objects_deleted=report.objects, bytes_deleted=report.bytes, finished=report.finished
+    )

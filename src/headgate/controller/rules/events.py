@@ -254,6 +254,8 @@ class CleanupResult(ActionResult):
 class CleanupDone(CleanupResult):
     objects_deleted: int = 0
     bytes_deleted: int = 0
+    # False = its time was up; the next slice goes on where it stopped.
+    finished: bool = True
 
 
 @model

@@ -89,6 +89,7 @@ def view_of(facts: JobFacts, running: RunningGeneration) -> GenerationView:
         needs=running.needs,
         limits=facts.limits,
         cleaning=facts.cleaning_since_ms is not None,
+        cleanup_unfinished=facts.cleanup_unfinished,
         restart_cost_ms=facts.restart_cost_ms,
     )
 

@@ -98,6 +98,8 @@ class JobFacts:
     committed_epoch: Epoch = NO_EPOCH
     # A cleanup is running since; the process that runs it dies with the controller.
     cleaning_since_ms: int | None = None
+    # Its last slice left something to do.
+    cleanup_unfinished: bool = False
     recoveries: int = 0
     recovery: RecoveryClock | None = None
     # How long the last recovery took to restart and restore, for the interval `auto`.

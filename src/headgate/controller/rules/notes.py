@@ -71,9 +71,14 @@ class SavepointNote:
 
 @model
 class CleanupNote:
+    """One slice of a cleanup."""
+
     objects_deleted: int = 0
     bytes_deleted: int = 0
     duration_ms: int = 0
+    # How long a checkpoint that fell due waited for it.
+    held_up_ms: int = 0
+    finished: bool = True
     failure: str | None = None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from headgate.controller.checkpoints.coordinator import held_up_ms
 from headgate.controller.rules.events import (
     CheckpointResult,
     CleanupDone,
@@ -19,6 +20,7 @@ from headgate.controller.rules.events import (
     TakenUp,
     TurnResult,
 )
+from headgate.controller.rules.generation import view_of
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.notes import CleanupNote
 from headgate.controller.rules.outcome import Step
@@ -100,11 +102,21 @@ def _cleanup_over(
         objects_deleted=done.objects_deleted,
         bytes_deleted=done.bytes_deleted,
         duration_ms=now_ms - began_ms,
+        held_up_ms=_held_up_ms(state, began_ms, now_ms),
+        finished=done.finished,
         failure=failure,
     )
-    cleaned = replace(state, facts=replace(state.facts, cleaning_since_ms=None))
+    facts = replace(state.facts, cleaning_since_ms=None, cleanup_unfinished=not done.finished)
+    cleaned = replace(state, facts=facts)
     after = _dispatch(cleaned, event, now_ms)
     return replace(after, notes=(note, *after.notes))
+
+
+def _held_up_ms(state: JobState, began_ms: int, now_ms: int) -> int:
+    if not isinstance(state, Running):
+        return 0
+    view = view_of(state.facts, state.running)
+    return held_up_ms(state.running.coordinator, view, since_ms=began_ms, now_ms=now_ms)
 
 
 def _dispatch(state: JobState, event: Event, now_ms: int) -> Step[JobState]:

@@ -70,7 +70,12 @@ def entries_of(change: Change) -> list[HistoryEntry]:
 
 def _is_routine(note: Note) -> bool:
     """Whether a cleanup did nothing worth telling."""
-    return isinstance(note, CleanupNote) and not note.objects_deleted and note.failure is None
+    return (
+        isinstance(note, CleanupNote)
+        and not note.objects_deleted
+        and not note.held_up_ms
+        and note.failure is None
+    )
 
 
 def _noted(

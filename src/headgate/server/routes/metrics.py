@@ -70,6 +70,7 @@ def read_job_metrics(
         rows_published=numbers.rows_published,
         objects_deleted=numbers.objects_deleted,
         bytes_deleted=numbers.bytes_deleted,
+        held_up_seconds=numbers.held_up_seconds,
         recoveries=numbers.recoveries,
         recovery_phase_seconds=numbers.phase_seconds,
         store_requests=asdict(service.controller.store_requests(JobId(job))),

@@ -66,6 +66,7 @@ class Desk:
     parallelism: int = 2
     now_ms: int = 0
     cleaning: bool = False
+    cleanup_unfinished: bool = False
     lineage: Lineage = field(default_factory=lambda: Lineage(parent=PARENT, previous=PARENT))
     c: Coordinator = field(init=False)
     actions: list[Action] = field(default_factory=list)
@@ -85,6 +86,7 @@ class Desk:
             needs=NEEDS,
             limits=self.limits,
             cleaning=self.cleaning,
+            cleanup_unfinished=self.cleanup_unfinished,
         )
 
     def take(self, decided: Decided) -> list[Action]:
