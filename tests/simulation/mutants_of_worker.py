@@ -17,7 +17,6 @@ from headgate.engine.worker.rules import (
     watermark,
 )
 from headgate.engine.worker.rules.actions import CheckTargets, RunBatch, Send
-from headgate.engine.worker.rules.barrier import take_barrier
 from headgate.engine.worker.rules.epoch import EpochLedger, Segment
 from headgate.engine.worker.rules.resuming_sinks import resumes
 from headgate.engine.worker.rules.state import (
@@ -59,17 +58,6 @@ def aborted_sink_states_kept() -> list[Patch]:
 @mutant("an attempt that is heard again while its micro-batch runs cuts the sources once more")
 def second_cut_of_an_attempt() -> list[Patch]:
     return [(WorkerState, "taken", property(lambda self: self.acknowledged))]
-
-
-@mutant("a late barrier of an attempt that was given up is taken for a new one")
-def stale_barrier_taken() -> list[Patch]:
-    def stale(state: WorkerState, barrier: Barrier, now_ms: int) -> WorkerStep:
-        heard = (barrier.epoch, barrier.attempt)
-        if heard < state.taken and state.barrier is None:
-            return WorkerStep(replace(state, barrier=barrier))
-        return take_barrier(state, barrier, now_ms)
-
-    return [(step, "take_barrier", stale)]
 
 
 @mutant("a second attempt is acknowledged with the cut of the first, but where it stands now")
