@@ -16,9 +16,8 @@ from headgate.engine.worker.rules import (
     step,
     watermark,
 )
-from headgate.engine.worker.rules.actions import CheckTargets, RunBatch, Send
+from headgate.engine.worker.rules.actions import RunBatch, Send
 from headgate.engine.worker.rules.epoch import EpochLedger, Segment
-from headgate.engine.worker.rules.resuming_sinks import resumes
 from headgate.engine.worker.rules.state import (
     Publishing,
     Running,
@@ -196,18 +195,6 @@ def new_sink_taken_for_resumed() -> list[Patch]:
         return True
 
     return [(resume, "resumes", wrong), (publishing, "resumes", wrong)]
-
-
-@mutant("a target is begun anew before what is pending there is published")
-def pending_published_after_the_check() -> list[Patch]:
-    real = resume.begin
-
-    def begin(state: WorkerState, now_ms: int) -> WorkerStep:
-        plan, sinks = state.start.plan, state.start.graph.sinks()
-        check = CheckTargets({sink.id: resumes(plan, sink.id) for sink in sinks})
-        return replace(real(state, now_ms), actions=(check,))
-
-    return [(resume, "begin", begin), (step, "begin", begin)]
 
 
 @mutant("a job is restored before what is pending is published")
