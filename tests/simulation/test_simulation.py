@@ -18,7 +18,7 @@ import pytest
 from headgate.controller.rules.state import JobState
 from tests.simulation.faults import KINDS
 from tests.simulation.mutant import MUTANTS
-from tests.simulation.mutants import find_mutants
+from tests.simulation.mutants import catch, find_mutants
 from tests.simulation.running import PROCESSES, Outcome, report, run, run_seeds
 from tests.simulation.world import Setting
 
@@ -124,6 +124,8 @@ def caught() -> dict[str, Outcome | None]:
     return dict(find_mutants(processes=PROCESSES))
 
 
+@pytest.mark.verify
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_is_caught(name: str, caught: dict[str, Outcome | None]) -> None:
     outcome = caught[name]
@@ -131,11 +133,9 @@ def test_every_mutant_is_caught(name: str, caught: dict[str, Outcome | None]) ->
     assert outcome.rule != "crashed", outcome.detail
 
 
-def test_report_of_a_violation_says_how_to_see_it_again(
-    caught: dict[str, Outcome | None],
-) -> None:
+def test_report_of_a_violation_says_how_to_see_it_again() -> None:
     name = "publish_before_record"
-    outcome = caught[name]
+    outcome = catch(name)
     assert outcome is not None
     with MUTANTS[name].apply():
         text = report(outcome)
