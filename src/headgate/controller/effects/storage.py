@@ -43,6 +43,7 @@ from headgate.state.protocol.epoch_log import read_epoch_record, read_log
 from headgate.state.protocol.graphs import write_graph
 from headgate.state.protocol.records import GenerationRecord, read
 from headgate.state.recovery import backend
+from headgate.state.recovery.examine import Examiner
 
 
 class Superseded(InternalError):
@@ -240,7 +241,9 @@ def mark_committed(action: MarkCommitted, ports: JobPorts) -> MarkerWritten:
     store = ports.open_store()
     ref = CheckpointRef(generation=action.generation, epoch=action.epoch)
     if action.inherited:
-        ref = read_epoch_record(store, ports.job, action.epoch).ref
+        # Of whoever recorded it, also if its record is damaged since: what was published from the
+        # manifest alone must not be published again by every later start.
+        ref = Examiner(store, ports.job).manifest(action.epoch).ref
     writes.write_committed(store, ports.job, ref)
     return MarkerWritten(generation=action.generation, epoch=action.epoch)
 

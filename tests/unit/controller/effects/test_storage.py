@@ -43,6 +43,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, Generation, JobId, Subtask
 from headgate.core.messages import ControllerMessage, RunSettings, Stop
 from headgate.core.ports import ObjectStore
+from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import EpochLog, read_log
 from headgate.storage import job_folder, open_store
 from tests.unit.controller.support import GRAPH, JOB, SINK, SOURCE
@@ -309,6 +310,17 @@ def test_checkpoint_after_a_rebuild_says_what_it_stands_on(place: Place) -> None
 def test_inherited_marker_is_written_for_whoever_recorded_the_epoch(place: Place) -> None:
     place.claim()
     storage.record(record(1), place.ports())
+    mark = MarkCommitted(generation=Generation(2), epoch=Epoch(1), inherited=True)
+    assert perform(mark, place.ports()) == [MarkerWritten(generation=Generation(2), epoch=Epoch(1))]
+    assert place.prepare().plan.pending_commits == ()
+
+
+def test_inherited_marker_does_not_need_the_record_itself(place: Place) -> None:
+    """Its output was found without it; unmarked, every later start would publish it again."""
+    place.claim()
+    storage.record(record(1), place.ports())
+    place.store().put(layout.epoch_record(1), b"torn")
+    assert [c.epoch for c in place.prepare().plan.pending_commits] == [1]
     mark = MarkCommitted(generation=Generation(2), epoch=Epoch(1), inherited=True)
     assert perform(mark, place.ports()) == [MarkerWritten(generation=Generation(2), epoch=Epoch(1))]
     assert place.prepare().plan.pending_commits == ()
