@@ -94,6 +94,8 @@ class People:
         world = self._world
         state, watch = self.state(job), world.checks.jobs[job]
         everything = watch.reference.complete and watch.unverified > watch.newest
+        # Who had the job begin anew, and then stopped it, still wants the output of the new life.
+        everything = everything and not watch.has_begun_anew()
         match state:
             case Finished() if watch.workload.bounded or everything:
                 self._done.add(job)

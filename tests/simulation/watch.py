@@ -58,6 +58,16 @@ class JobWatch:
     def is_start(self, entry: Canonical) -> bool:
         return entry.parent is None and not entry.replayed
 
+    def has_begun_anew(self) -> bool:
+        """Whether a target was begun anew, as a person asked, and nothing was recorded since.
+
+        What the epochs of the life before had published is not there any more.
+        """
+        entry = self.canonical.get(self.newest)
+        return entry is not None and any(
+            place.begun_by > entry.generation for place in self.places.values()
+        )
+
     def may_start_from_nothing(self, epoch: int) -> bool:
         return self.resets_allowed > 0 or self.is_from_nothing(epoch)
 
