@@ -213,7 +213,8 @@ class Engine:
                 world.counts["files published by zombie workers"] += 1
             if world.faults.hits("publish_failed"):
                 raise ExternalError("the target does not answer", code="unavailable")
-            world.publish(worker, commit, file, data)
+            # It counts as published if the target has taken it.
             place.write(self._who, commit, number, data)
+            world.publish(worker, commit, file, data)
         self._published.add((commit.operator, commit.epoch))
         world.publish_done(worker, commit)

@@ -34,7 +34,7 @@ class Place(Protocol):
     """What a sink of a simulated worker needs of its target."""
 
     # The generation that last began here, and whether what is here can no longer be foretold: a
-    # person removed output, or a worker that should be dead wrote what an earlier life had to say.
+    # person removed output, or a worker that should be dead added what an earlier life had to say.
     begun_by: int
     spoiled: bool
 
@@ -77,14 +77,15 @@ class FilePlace:
 
     def check(self, who: Who, *, resuming: bool) -> None:
         if resuming:
-            if self.owner is not None and self.owner != who.job:
-                raise UserError(f"it belongs to {self.owner}", code="target")
+            self._check_owner(who)
             return
         if self.data:
             if who.goes_on:
                 raise Violation("target_begun_anew", f"{len(self.data)} bytes are to go on")
             if not self.overwrite:
                 raise UserError("it exists: remove it, or set overwrite", code="target")
+            if self.owner == who.job:
+                self._check_owner(who)
         self.data.clear()
         self.owner, self.foreign = who.job, False
         self.begun_by, self.spoiled = who.generation, False
@@ -96,9 +97,17 @@ class FilePlace:
     def write(self, who: Who, commit: SinkCommit, number: int, data: bytes) -> None:
         if self.foreign or self.owner not in (who.job, None):
             raise Violation("wrote_into_foreign_target", f"{who.job}: it is not its own")
-        self.spoiled = self.spoiled or who.generation < self.begun_by
+        # The real one holds a lock, so that a later life begins after a whole publish; here it can
+        # begin within one, and what is left of that is refused. Either way nothing of it stays.
+        self._check_owner(who)
         offset = self._offset(commit) + sum(file.bytes for file in commit.staged[:number])
         self.data[offset : offset + len(data)] = data
+
+    def _check_owner(self, who: Who) -> None:
+        if self.owner is not None and self.owner != who.job:
+            raise UserError(f"it belongs to {self.owner}", code="target")
+        if self.owner == who.job and who.generation < self.begun_by:
+            raise UserError(f"generation {self.begun_by} has begun it", code="target")
 
     def remove(self, job: JobId) -> None:
         self.data.clear()

@@ -12,6 +12,7 @@ from headgate.connectors.base import (
     BAD_COLUMN,
     BAD_SAMPLE_COLUMN,
     EVENT_TIME_COLUMN,
+    FencedSink,
     KnowingSource,
     KnownRows,
     Lookup,
@@ -46,7 +47,7 @@ from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import BadDataError, ExternalError, StorageError, UserError
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import OP_COLUMN, Column
-from headgate.core.ids import Epoch, JobId, OperatorId
+from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.model import JsonValue
 from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
 
@@ -63,6 +64,8 @@ __all__ = [
     "ConnectorOptions",
     "Epoch",
     "ExternalError",
+    "FencedSink",
+    "Generation",
     "Guarantee",
     "JobId",
     "JsonValue",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from headgate.core.checkpoint import StagedFile
-from headgate.core.ids import Epoch, JobId, OperatorId
+from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.model import JsonValue, model
 
 if TYPE_CHECKING:
@@ -179,3 +179,14 @@ class Sink(Protocol):
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
         """Before anything runs: raise `UserError` where the target cannot be used by this job."""
+
+
+@runtime_checkable
+class FencedSink(Sink, Protocol):
+    """A sink that must know its generation, because it empties its target or writes over it.
+
+    A worker that was thought dead may call `check_target` long after its successor has published.
+    """
+
+    def set_generation(self, generation: Generation) -> None:
+        """Called before `check_target`: nothing that a later generation has begun may be harmed."""

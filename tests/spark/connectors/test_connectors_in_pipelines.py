@@ -91,3 +91,6 @@ def test_changes_in_one_file_are_a_consistent_history_across_kills(
     assert harness.run(rows_per_batch=20, parallelism=2).finished
     lines = [json.loads(line) for line in (tmp_path / "out.json").read_text().splitlines()]
     assert _apply(lines) == {k: len(range(k, 200, 7)) for k in range(7)}
+    # The worker has told its sink which generation began the file, and which one goes on in it.
+    note = json.loads((tmp_path / ".out.json.headgate.json").read_text())
+    assert note["generation"] == 1

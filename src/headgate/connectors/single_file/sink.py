@@ -6,8 +6,7 @@ there, so to repeat it, even late and by a process that should be dead, changes 
 
 from __future__ import annotations
 
-import glob
-import json
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,13 +17,14 @@ from headgate.connectors.formats.encode import TextEncoder
 from headgate.connectors.formats.stage import header_of, in_order, stage_lines
 from headgate.connectors.options import parse_options
 from headgate.connectors.single_file.config import SingleFileSinkOptions
+from headgate.connectors.single_file.ownership import Ownership
 from headgate.core.checkpoint import StagedFile
 from headgate.core.errors import StorageError, UserError
 from headgate.core.failpoints import failpoint
-from headgate.core.ids import Epoch, JobId
+from headgate.core.ids import Epoch, Generation, JobId
 from headgate.core.model import JsonValue
 from headgate.operators import SinkSpec
-from headgate.storage.durable import sweep_temporaries, sync_folder, write_durable
+from headgate.storage.durable import sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +42,10 @@ class SingleFileSink:
         self._shape: TextShape | None = None
         self._encoder = TextEncoder(self._options, spec.columns)
         self._path = os.path.abspath(self._options.path.removeprefix("file://"))
+        self._ownership = Ownership(Path(self._path))
+
+    def set_generation(self, generation: Generation) -> None:
+        self._ownership.generation = generation
 
     def prepare(self, df: DataFrame) -> DataFrame:
         from headgate.connectors.formats.prepare import TextShape
@@ -76,6 +80,9 @@ class SingleFileSink:
         offset = place["offset"]
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
+            # Others may publish at the same time, but nobody may begin the file anew.
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            self._ownership.check(job)
             size = os.fstat(descriptor).st_size
             if size < offset:
                 raise StorageError(
@@ -96,12 +103,7 @@ class SingleFileSink:
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
         if resuming:
-            owner = self._owner()
-            if owner is not None and owner != job:
-                raise UserError(
-                    f"'{self._path}' now belongs to job {owner}: give this job another path",
-                    code="target",
-                )
+            self._ownership.check(job)
             return
         folder = os.path.dirname(self._path)
         if not os.path.isdir(folder):
@@ -110,39 +112,31 @@ class SingleFileSink:
             )
         if os.path.exists(self._path) and os.path.getsize(self._path) > 0:
             if not self._options.overwrite:
-                owner = self._owner()
-                whose = f"job {owner}" if owner else "someone else"
+                owner = self._ownership.read()
+                whose = f"job {owner.job}" if owner else "someone else"
                 raise UserError(
                     f"'{self._path}' exists and was written by {whose}: remove it, choose another "
                     "path, or set overwrite = true to replace it",
                     code="target",
                 )
-            os.truncate(self._path, 0)
-        self._claim(job)
+            self._replace(job)
+        else:
+            self._ownership.claim(job)
 
-    @property
-    def _sidecar(self) -> Path:
-        folder, name = os.path.split(self._path)
-        return Path(folder, f".{name}.headgate.json")
+    def _replace(self, job: JobId) -> None:
+        """Empty the file and claim it, in one step for everybody who publishes.
 
-    def _owner(self) -> str | None:
-        """Return the job that has claimed the file; None if nobody has."""
+        A worker that slept since before its successor began would otherwise empty what that one
+        has published, or write into what it has begun.
+        """
+        descriptor = os.open(self._path, os.O_RDWR)
         try:
-            data = self._sidecar.read_bytes()
-        except FileNotFoundError:
-            return None
-        try:
-            return cast(str, json.loads(data)["job"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"'{self._sidecar}' says which job writes '{self._path}', but cannot be read "
-                f"({error}): if it is this job, remove '{self._sidecar}' and start again",
-                code="target",
-            ) from error
-
-    def _claim(self, job: JobId) -> None:
-        sweep_temporaries(self._sidecar.parent, f"{glob.escape(self._sidecar.name)}.*")
-        write_durable(self._sidecar, json.dumps({"job": job}).encode())
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._ownership.check_not_begun_since(job)
+            os.ftruncate(descriptor, 0)
+            self._ownership.claim(job)
+        finally:
+            os.close(descriptor)
 
 
 def _write_at(descriptor: int, data: bytes, offset: int) -> int:

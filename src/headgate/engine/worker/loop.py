@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
+from headgate.connectors.base import FencedSink
 from headgate.core.errors import ErrorInfo, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Progress, Restored, Start, TaskFailed, WorkerMessage
@@ -210,7 +211,10 @@ class WorkerLoop:
         match work:
             case CheckTargets(resuming=resuming):
                 for operator, goes_on in resuming.items():
-                    self._engine.sinks[operator].check_target(self._start.job, resuming=goes_on)
+                    sink = self._engine.sinks[operator]
+                    if isinstance(sink, FencedSink):
+                        sink.set_generation(self._start.generation)
+                    sink.check_target(self._start.job, resuming=goes_on)
                 return TargetsChecked()
             case LoadState():
                 load = RunBatch(0, work.cut, work.epoch, suppress_output=True)
