@@ -85,9 +85,15 @@ def run(batches: int, folder: Path, say: Callable[[str], None]) -> list[Sample]:
     """Run the job through so many micro-batches; return the samples."""
     sql, state = folder / "endurance.sql", folder / "state"
     sql.write_text(SQL)
+    # The history may grow to what it keeps: a short run keeps little, so that it gets there.
+    kept = str(max(20, min(1_000, batches // 15)))
     job = HeadgateProcess(
         *("run", str(sql), "--state-dir", str(state), "--checkpoint-interval", "1s"),
         *("--parallelism", "2", "--max-batch-rows", str(ROWS_PER_BATCH)),
+        environment={
+            "HEADGATE_RETENTION_CHECKPOINT_NOTES": kept,
+            "HEADGATE_RETENTION_NOTES": kept,
+        },
     )
     samples: list[Sample] = []
     began = time.monotonic()
