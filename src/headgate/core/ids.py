@@ -14,3 +14,4 @@ Epoch = NewType("Epoch", int)
 Generation = NewType("Generation", int)
 
 NO_EPOCH = Epoch(0)
+NO_GENERATION = Generation(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.rules.actions import (
     ClaimGeneration,
@@ -23,7 +25,7 @@ from headgate.controller.rules.events import (
     SavepointWritten,
     SkippedCheckpoint,
 )
-from headgate.controller.rules.job_facts import NO_GENERATION, Lineage
+from headgate.controller.rules.job_facts import Lineage
 from headgate.core.checkpoint import CheckpointRef, LoadingPlan
 from headgate.core.errors import (
     CheckpointInvalid,
@@ -34,14 +36,13 @@ from headgate.core.errors import (
 )
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import NO_EPOCH, Generation
+from headgate.core.ids import NO_EPOCH, NO_GENERATION, Generation
 from headgate.core.ports import ObjectStore
 from headgate.state.cleanup import retention
-from headgate.state.protocol import layout, writes
+from headgate.state.protocol import writes
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
 from headgate.state.protocol.epoch_log import read_epoch_record, read_log
 from headgate.state.protocol.graphs import write_graph
-from headgate.state.protocol.records import GenerationRecord, read
 from headgate.state.recovery import backend
 from headgate.state.recovery.examine import Examiner
 
@@ -56,6 +57,7 @@ class Superseded(InternalError):
 def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPlanned:
     """Phases 1 and 2 of a recovery."""
     store, graph = ports.open_store(), ports.graph()
+    action = _as_remembered(action, ports, store)
     if _is_ignored(_newest(store, ports), action):
         fresh = _prepare_from_scratch(action, ports, store, graph)
         # A record that was on its way may have come since that look. It counts, so to start from
@@ -87,6 +89,8 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPlanned:
         lineage=lineage,
         fingerprint=graph.fingerprint(),
         skipped=_skipped(found),
+        ignore_before=action.ignore_before,
+        ignore_through=action.ignore_through,
         identify_ms=float(identified_ms - began_ms),
         prepare_ms=float(ports.clock.now_ms() - identified_ms),
     )
@@ -129,6 +133,8 @@ def _prepare_from_scratch(
         lineage=Lineage(previous=found.newest),
         skipped=_skipped(found),
         fingerprint=graph.fingerprint(),
+        ignore_before=action.ignore_before,
+        ignore_through=action.ignore_through,
     )
 
 
@@ -136,6 +142,23 @@ def _skipped(
     found: backend.LoadPrepared | backend.NoCheckpoint,
 ) -> tuple[SkippedCheckpoint, ...]:
     return tuple(SkippedCheckpoint(epoch=s.epoch, reason=s.reason) for s in found.skipped)
+
+
+def _as_remembered(action: PrepareLoad, ports: JobPorts, store: ObjectStore) -> PrepareLoad:
+    """Return the question with what the newest generation ignored, which may be more.
+
+    The database that knew of it may be lost. The targets were emptied for the job to begin anew,
+    so to go on from what was ignored would leave output out.
+    """
+    highest, claimed = writes.newest_claim(store, ports.job)
+    if action.ignore_all:
+        newest = read_log(store).newest
+        before, through = Generation(highest + 1), newest or NO_EPOCH
+    elif claimed is not None and claimed.ignore_before > action.ignore_before:
+        before, through = claimed.ignore_before, claimed.ignore_through
+    else:
+        return action
+    return replace(action, ignore_before=before, ignore_through=through)
 
 
 def _is_ignored(newest: CheckpointRef | None, action: PrepareLoad) -> bool:
@@ -180,6 +203,8 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
         base=action.base,
         parallelism=action.parallelism,
         now_ms=ports.clock.now_ms(),
+        ignore_before=action.ignore_before,
+        ignore_through=action.ignore_through,
     )
     failpoint("recovery.after_fence")
     return GenerationClaimed(turn=action.turn, generation=generation)
@@ -187,14 +212,8 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
 
 def fence(store: ObjectStore, ports: JobPorts) -> tuple[Generation, str]:
     """Return the highest generation claimed (0 = none) and who claimed it."""
-    highest = writes.highest_claimed(store, ports.job)
-    if highest is None:
-        return Generation(0), ""
-    try:
-        path = layout.generation_record(highest)
-        return highest, read(store, GenerationRecord, path, job=ports.job).claimant
-    except CheckpointInvalid:
-        return highest, ""
+    highest, claimed = writes.newest_claim(store, ports.job)
+    return highest, "" if claimed is None else claimed.claimant
 
 
 def record(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headgate.controller.rules.job_facts import NO_GENERATION, JobFacts, Lineage
+from headgate.controller.rules.job_facts import JobFacts, Lineage
 from headgate.core.checkpoint import CheckpointRef, EpochCut, LoadingPlan, SubtaskAck
-from headgate.core.ids import NO_EPOCH, Epoch, Generation
+from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation
 from headgate.core.messages import Barrier, Commit, Stop
 from headgate.core.model import model
 
@@ -26,6 +26,8 @@ class PrepareLoad:
     # read, at most of this epoch), start from nothing.
     ignore_before: Generation = NO_GENERATION
     ignore_through: Epoch = NO_EPOCH
+    # Whatever is there is to be ignored: the job has claimed no generation to count from.
+    ignore_all: bool = False
     # Read every file and compare its checksum; otherwise existence and size are checked.
     verify_checksums: bool = False
 
@@ -36,6 +38,7 @@ def prepare_load(facts: JobFacts) -> PrepareLoad:
         parallelism=facts.parallelism,
         ignore_before=facts.ignore_before,
         ignore_through=facts.ignore_through,
+        ignore_all=facts.ignore_before > NO_GENERATION and facts.generation == NO_GENERATION,
         verify_checksums=facts.distrusts_state,
     )
 
@@ -60,6 +63,9 @@ class ClaimGeneration:
     known: Generation
     base: CheckpointRef | None
     parallelism: int
+    # As of the load that was prepared; later generations, of whichever database, ignore it too.
+    ignore_before: Generation = NO_GENERATION
+    ignore_through: Epoch = NO_EPOCH
 
 
 @model

@@ -14,7 +14,7 @@ from headgate.controller.rules.job_facts import Lineage, OperatorNeed, RestartMo
 from headgate.controller.rules.limits import Limits
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.errors import ErrorInfo
-from headgate.core.ids import Epoch, Generation
+from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation
 from headgate.core.messages import (
     EpochCutDone,
     Heartbeat,
@@ -125,6 +125,9 @@ class LoadPlanned(TurnResult):
     skipped: tuple[SkippedCheckpoint, ...] = ()
     # Of the graph that it was prepared for.
     fingerprint: str = ""
+    # What it ignores: as the job was told, or an earlier generation, as the store remembers.
+    ignore_before: Generation = NO_GENERATION
+    ignore_through: Epoch = NO_EPOCH
     identify_ms: float = 0.0
     prepare_ms: float = 0.0
 

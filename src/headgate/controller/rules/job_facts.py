@@ -8,13 +8,11 @@ from headgate.controller.rules.limits import Limits
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import DAMAGE_CODES, ErrorInfo
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import NO_EPOCH, Epoch, Generation, JobId, OperatorId
+from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation, JobId, OperatorId
 from headgate.core.model import model
 
 StopMode = Literal["checkpoint", "graceful", "immediate", "force"]
 RestartMode = Literal["safe", "forced", "ignore_state"]
-
-NO_GENERATION = Generation(0)
 
 
 @model

@@ -27,7 +27,7 @@ from headgate.core.checkpoint import (
     TableState,
 )
 from headgate.core.errors import CheckpointInvalid, ObjectNotFound
-from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
+from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.model import JsonValue, from_json, model, to_json
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol.layout import safe_relative
@@ -55,6 +55,10 @@ class GenerationRecord:
     base: CheckpointRef | None
     parallelism: int
     created_ms: int
+    # Checkpoints of generations before this one are not loaded (or, if a record cannot be read,
+    # up to this epoch): a person had the job begin anew, and it may have emptied its targets.
+    ignore_before: Generation = NO_GENERATION
+    ignore_through: Epoch = NO_EPOCH
 
 
 @model

@@ -25,13 +25,14 @@ from typing import Literal
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import (
     CheckpointInvalid,
+    ExternalError,
     InternalError,
     ObjectExists,
     ObjectNotFound,
     UserError,
 )
 from headgate.core.failpoints import failpoint
-from headgate.core.ids import Epoch, Generation, JobId
+from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation, JobId
 from headgate.core.model import model
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
@@ -100,16 +101,22 @@ def claim_generation(
     base: CheckpointRef | None,
     parallelism: int,
     now_ms: int,
+    ignore_before: Generation = NO_GENERATION,
+    ignore_through: Epoch = NO_EPOCH,
 ) -> Generation:
     """Claim the next generation and raise the fence to it.
 
     `claimant` is unique to one scheduling of the job; repeated with the same one (after a crash),
-    the call returns the generation it has already claimed, unless a later one exists.
+    the call returns the generation it has already claimed, unless a later one exists. What a
+    generation ignores, all later ones ignore: raises `ExternalError` if `ignore_before` is less
+    than that, because the load was prepared before the job began anew.
     """
     highest = highest_claimed(store, job)
     if highest is not None and _is_claimed_by(store, job, highest, claimant, base):
         _raise_fence(store, job, highest)
         return highest
+    if highest is not None:
+        _check_ignored(store, job, highest, ignore_before)
     first = 1 if highest is None else highest + 1
     for number in range(first, first + _CLAIM_TRIES):
         generation = Generation(number)
@@ -120,6 +127,8 @@ def claim_generation(
             base=base,
             parallelism=parallelism,
             created_ms=now_ms,
+            ignore_before=ignore_before,
+            ignore_through=ignore_through,
         )
         # The record goes before the fence. Creating it is the claim: of two claimants one gets the
         # number. The other order would let both raise the fence to the same number.
@@ -127,10 +136,39 @@ def claim_generation(
             store.create(layout.generation_record(generation), encode(record))
         except ObjectExists:
             if not _is_claimed_by(store, job, generation, claimant, base):
+                _check_ignored(store, job, generation, ignore_before)
                 continue
         _raise_fence(store, job, generation)
         return generation
     raise InternalError(f"no free generation in {first}..{number}", code="claim")
+
+
+def newest_claim(store: ObjectStore, job: JobId) -> tuple[Generation, GenerationRecord | None]:
+    """Return the highest generation claimed (0 = none), and its record if that can be read."""
+    highest = highest_claimed(store, job)
+    if highest is None:
+        return NO_GENERATION, None
+    try:
+        path = layout.generation_record(highest)
+        return highest, read(store, GenerationRecord, path, job=job)
+    except CheckpointInvalid:
+        return highest, None
+
+
+def _check_ignored(
+    store: ObjectStore, job: JobId, generation: Generation, ignore_before: Generation
+) -> None:
+    try:
+        record = read(store, GenerationRecord, layout.generation_record(generation), job=job)
+    except CheckpointInvalid:
+        # Whatever it ignored is lost with it.
+        return
+    if record.ignore_before > ignore_before:
+        raise ExternalError(
+            f"generation {generation} was told to ignore what generations before "
+            f"{record.ignore_before} have recorded, after this load was prepared",
+            code="begun_anew",
+        )
 
 
 def read_fence(store: ObjectStore, job: JobId) -> Generation | None:

@@ -35,12 +35,12 @@ from headgate.controller.rules.events import (
     SavepointFailed,
     SavepointWritten,
 )
-from headgate.controller.rules.job_facts import NO_GENERATION, Lineage
+from headgate.controller.rules.job_facts import Lineage
 from headgate.controller.rules.spec import JobSpec
 from headgate.core.checkpoint import BatchCut, CheckpointRef, EpochCut, SubtaskAck
 from headgate.core.errors import RetryHint, StorageError
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import Epoch, Generation, JobId, Subtask
+from headgate.core.ids import NO_GENERATION, Epoch, Generation, JobId, Subtask
 from headgate.core.messages import ControllerMessage, RunSettings, Stop
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
@@ -94,16 +94,33 @@ class Place:
 
     # ---- words ----
 
-    def claim(self, *, claimant: str = US, turn: int = 1, known: int = 0) -> GenerationClaimed:
+    def claim(
+        self,
+        *,
+        claimant: str = US,
+        turn: int = 1,
+        known: int = 0,
+        prepared: LoadPlanned | None = None,
+    ) -> GenerationClaimed:
         action = ClaimGeneration(turn=turn, known=Generation(known), base=None, parallelism=2)
+        if prepared is not None:
+            action = replace(
+                action,
+                base=prepared.plan.checkpoint,
+                ignore_before=prepared.ignore_before,
+                ignore_through=prepared.ignore_through,
+            )
         return storage.claim(action, self.ports(claimant))
 
-    def prepare(self, *, ignore_before: int = 0, ignore_through: int = 0) -> LoadPlanned:
+    def prepare(
+        self, *, ignore_before: int = 0, ignore_through: int = 0, ignore_all: bool = False
+    ) -> LoadPlanned:
         action = PrepareLoad(
             turn=1,
             parallelism=2,
             ignore_before=Generation(ignore_before),
             ignore_through=Epoch(ignore_through),
+            ignore_all=ignore_all,
         )
         return storage.prepare_load(action, self.ports())
 
@@ -251,6 +268,59 @@ def test_checkpoint_that_is_recorded_while_the_load_is_prepared_is_not_ignored(
     prepared = place.prepare(ignore_before=2)
     assert recorded == [prepared.plan.checkpoint]
     assert prepared.lineage.parent == prepared.lineage.previous == recorded[0]
+
+
+# ---- beginning anew is remembered with the state ---------------------------------------------
+
+
+def test_what_a_generation_ignored_is_ignored_by_a_database_that_never_knew(place: Place) -> None:
+    """It may have emptied its targets: to go on from the old state would leave output out."""
+    place.claim()
+    last = place.checkpoints(3)
+    anew = place.prepare(ignore_before=2, ignore_through=3)
+    assert place.claim(turn=2, prepared=anew).generation == 2
+    forgotten = place.prepare()
+    assert forgotten.plan.checkpoint is None
+    assert forgotten.lineage == Lineage(previous=last)
+    # It is handed on from generation to generation, however many of them record nothing.
+    assert place.claim(claimant="other/1/them", turn=1, prepared=forgotten).generation == 3
+    assert (place.prepare().ignore_before, place.prepare().ignore_through) == (2, 3)
+    place.store().put("epochs/0000003.json", b"damaged")
+    assert place.prepare().plan.checkpoint is None
+
+
+def test_what_was_recorded_since_the_job_began_anew_is_loaded_by_every_database(
+    place: Place,
+) -> None:
+    place.claim()
+    last = place.checkpoints(1)
+    place.claim(turn=2, prepared=place.prepare(ignore_before=2, ignore_through=1))
+    storage.record(record(2, 2, Lineage(previous=last)), place.ports())
+    since = CheckpointRef(generation=Generation(2), epoch=Epoch(2))
+    assert place.prepare().plan.checkpoint == since
+
+
+def test_load_that_was_prepared_before_the_job_began_anew_is_not_claimed(place: Place) -> None:
+    place.claim()
+    place.checkpoints(1)
+    old = place.prepare()
+    place.claim(turn=2, prepared=place.prepare(ignore_before=2))
+    action = ClaimGeneration(turn=9, known=NO_GENERATION, base=old.plan.checkpoint, parallelism=2)
+    (failed,) = perform(action, place.ports("other/1/them"))
+    assert isinstance(failed, ActionFailed)
+    assert (failed.error.code, failed.error.retry) == ("begun_anew", RetryHint.WITH_BACKOFF)
+    assert place.prepare().plan.checkpoint is None
+
+
+def test_job_that_has_claimed_nothing_yet_can_ignore_all_that_is_there(place: Place) -> None:
+    """Its database was lost: it has no generation of its own to count from."""
+    place.claim()
+    place.claim(turn=2)
+    last = place.checkpoints(2, generation=2)
+    prepared = place.prepare(ignore_before=1, ignore_all=True)
+    assert prepared.plan.checkpoint is None
+    assert prepared.lineage == Lineage(previous=last)
+    assert (prepared.ignore_before, prepared.ignore_through) == (3, 2)
 
 
 # ---- recording -------------------------------------------------------------------------------

@@ -641,11 +641,50 @@ def test_restart_ignoring_state_ignores_only_what_was_there_before() -> None:
     world.say(RestartRequested(mode="ignore_state"))
     world.killed()
     world.compiled()
-    assert last_of(world.actions, PrepareLoad).ignore_before == 2
+    asked = last_of(world.actions, PrepareLoad)
+    assert (asked.ignore_before, asked.ignore_all) == (2, False)
     world.load_planned()
     world.slots_granted()
     world.claimed()
     assert world.generation == 2
+
+
+def test_restart_ignoring_state_before_the_first_claim_ignores_all_that_is_there() -> None:
+    """After the loss of a database: there are checkpoints, of generations it does not know."""
+    world = JobUnderRules()
+    world.take_up()
+    world.compiled()
+    world.say(RestartRequested(mode="ignore_state"))
+    world.killed()
+    world.compiled()
+    assert last_of(world.actions, PrepareLoad).ignore_all
+    world.load_planned()
+    world.slots_granted()
+    world.claimed()
+    # From here on it is the store that remembers it, with the generation.
+    world.exited()
+    world.killed()
+    world.say_tick(after_ms=60_000)
+    assert not last_of(world.actions, PrepareLoad).ignore_all
+
+
+def test_claim_hands_on_what_the_load_ignores() -> None:
+    world = JobUnderRules()
+    world.take_up()
+    world.compiled()
+    asked = last_of(world.actions, PrepareLoad)
+    plan = LoadingPlan(job=JOB, parallelism=2)
+    ignoring = LoadPlanned(
+        turn=asked.turn,
+        plan=plan,
+        lineage=Lineage(),
+        ignore_before=Generation(6),
+        ignore_through=Epoch(4),
+    )
+    world.say(ignoring)
+    world.slots_granted()
+    claim = last_of(world.actions, ClaimGeneration)
+    assert (claim.ignore_before, claim.ignore_through) == (6, 4)
 
 
 @pytest.mark.parametrize("name", ["stopped", "finished", "failed", "failing"])

@@ -110,7 +110,8 @@ def test_a_missing_field_is_corrupt(kind: type) -> None:
         smaller = {key: entry for key, entry in value.items() if key != name}
         found = outcome(kind, json.dumps(smaller).encode())
         # Only these fields have a default.
-        assert found == ("ok" if name in ("version", "replayed", "globals") else "corrupt")
+        optional = {"version", "replayed", "globals", "ignore_before", "ignore_through"}
+        assert found == ("ok" if name in optional else "corrupt")
 
 
 @settings(max_examples=300)

@@ -30,7 +30,7 @@ from headgate.controller.rules.events import (
     WorkerExited,
 )
 from headgate.controller.rules.generation import begin_generation, exited_error
-from headgate.controller.rules.job_facts import NO_GENERATION, JobFacts, OperatorNeed
+from headgate.controller.rules.job_facts import JobFacts, OperatorNeed
 from headgate.controller.rules.outcome import Step, moved, refusal
 from headgate.controller.rules.recovery_clock import (
     load_planned,
@@ -46,6 +46,7 @@ from headgate.controller.rules.states import (
     stopping,
 )
 from headgate.core.errors import ErrorDomain, ErrorInfo
+from headgate.core.ids import NO_GENERATION
 from headgate.core.messages import (
     Heartbeat,
     Register,
@@ -144,6 +145,8 @@ def step_scheduling(
                 known=NO_GENERATION if facts.takes_over else facts.generation,
                 base=state.prepared.plan.checkpoint,
                 parallelism=facts.parallelism,
+                ignore_before=state.prepared.ignore_before,
+                ignore_through=state.prepared.ignore_through,
             )
             return Step(claiming, (claim,))
         case SlotsRefused(reason=reason):
