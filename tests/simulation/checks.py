@@ -349,7 +349,8 @@ class Checks:
         """A job that ignores its state still publishes what it can read."""
         pending = {int(commit.epoch) for commit in event.plan.pending_commits}
         for epoch in range(watch.unverified, event.lineage.last_epoch + 1):
-            if epoch in pending or self.is_published(watch, epoch):
+            # What has a marker was published, or has no place any more: see `_marker_created`.
+            if epoch in pending or epoch <= watch.committed or self.is_published(watch, epoch):
                 continue
             entry = watch.canonical[epoch]
             if self._all_intact(job, self._needed_to_publish(entry)):

@@ -350,7 +350,7 @@ class _Preparation:
 
     def _pending_commits(self) -> tuple[SinkCommit, ...]:
         commits: list[SinkCommit] = []
-        for epoch in self._log.pending():
+        for epoch in self._examiner.pending(self._log):
             try:
                 commits.extend(self._examiner.output(epoch))
             except CheckpointInvalid as error:

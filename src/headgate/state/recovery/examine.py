@@ -17,7 +17,12 @@ from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
 from headgate.state.protocol.checkpoint_facts import record_of
-from headgate.state.protocol.epoch_log import list_savepoints, read_epoch_record, read_manifest
+from headgate.state.protocol.epoch_log import (
+    EpochLog,
+    list_savepoints,
+    read_epoch_record,
+    read_manifest,
+)
 from headgate.state.protocol.records import (
     CommittedMarker,
     EpochRecord,
@@ -116,6 +121,24 @@ class Examiner:
                 )
             )
         return tuple(commits)
+
+    def pending(self, log: EpochLog) -> tuple[Epoch, ...]:
+        """Return the epochs whose output may not be published yet, oldest first.
+
+        Who starts from nothing first publishes what an earlier life has left, and then begins the
+        targets anew. So its first record speaks for everything before it, as a marker does, and
+        to publish that once more would write into output of the new life.
+        """
+        pending = log.pending()
+        for number in reversed(range(len(pending))):
+            try:
+                manifest = self.manifest(pending[number])
+            except CheckpointInvalid:
+                # Where it started from is not known; whoever wants its output will be told.
+                continue
+            if manifest.parent is None and not manifest.replayed:
+                return pending[number:]
+        return pending
 
     def check_file(self, file: RunRef | StagedFile) -> None:
         """Raise `CheckpointInvalid` where a file is not what its reference says."""

@@ -239,6 +239,19 @@ def test_a_start_from_scratch_is_not_rebuilt_from_what_it_ignored() -> None:
     assert replayed(found) == [4]
 
 
+def test_a_life_that_has_begun_is_not_written_into_by_the_one_before() -> None:
+    """It published that before it began, and then emptied its targets."""
+    store, _ = job(3, commit_last=False)
+    fresh = StateBackend(store, JOB).prepare_fresh_start()
+    assert [commit.epoch for commit in fresh.pending_commits] == [3]
+    writer = start(store, "b", prepared=fresh)
+    writer.checkpoint(commit=False)
+    # The marker of epoch 3 could not be written, and the worker ends before that of epoch 4.
+    assert pending(prepare(store)) == [4]
+    writer.checkpoint(commit=False)
+    assert pending(prepare(store)) == [4, 5]
+
+
 def test_a_fresh_start_still_publishes_what_was_promised() -> None:
     store, _ = job(3, commit_last=False)
     fresh = StateBackend(store, JOB).prepare_fresh_start()
