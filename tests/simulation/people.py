@@ -56,10 +56,7 @@ class People:
             self._heal(job)
         if isinstance(state, Failed) and _names(state, "target"):
             self._remove_output(job)
-        if isinstance(state, Failed) and _names(state, "target_changed"):
-            self.start_anew(job)
-        else:
-            self.ask(job, RestartRequested(mode="safe"))
+        self.ask(job, RestartRequested(mode="safe"))
 
     def start_anew(self, job: JobId) -> None:
         """Have the job ignore its state."""
@@ -93,6 +90,7 @@ class People:
     def _look(self, job: JobId) -> None:
         world = self._world
         state, watch = self.state(job), world.checks.jobs[job]
+        self._check_begun_anew(job, state)
         everything = watch.reference.complete and watch.unverified > watch.newest
         # Who had the job begin anew, and then stopped it, still wants the output of the new life.
         everything = everything and not watch.has_begun_anew()
@@ -108,14 +106,19 @@ class People:
                 self._restart_again(job, state)
             case Recovering() if _names_damage(state):
                 self._heal(job)
-            case Recovering() if _names(state, "target_changed"):
-                # Its output was removed, and that it was to begin anew is forgotten.
-                self.start_anew(job)
             case Running() if everything and not watch.workload.bounded:
                 self.ask(job, StopRequested(mode="checkpoint"))
             case _:
                 pass
         world.scheduler.after(LOOK_MS, lambda: self._look(job))
+
+    def _check_begun_anew(self, job: JobId, state: JobState | None) -> None:
+        """Nobody removes or empties output but for a job that begins anew, and says so.
+
+        So one that goes on from what it was told to ignore has forgotten it.
+        """
+        if isinstance(state, Failed | Recovering) and _names(state, "target_changed"):
+            raise Violation("begun_anew_forgotten", f"{job}: its target is not as it left it")
 
     def _is_asleep(self, job: JobId) -> bool:
         """Whether the job's controller stands still: a restart that nobody has taken yet is none.

@@ -13,9 +13,11 @@ from headgate.controller.rules.events import Event, RestartRequested, Tick
 from headgate.controller.rules.generation import RunningGeneration
 from headgate.controller.rules.job_facts import JobFacts, Lineage
 from headgate.controller.rules.state import JobState
+from headgate.controller.rules.states.recovering import Recovering
 from headgate.controller.rules.states.running import Running
 from headgate.controller.rules.states.stopped import Stopped
 from headgate.core.checkpoint import CheckpointRef
+from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Epoch, Generation
 from headgate.state.protocol import layout
 from headgate.state.protocol.writes import claim_generation, write_savepoint
@@ -75,6 +77,25 @@ def _running(facts: JobFacts) -> Running:
 def _handled(runner: Runner, state: JobState) -> None:
     runner.state = state
     _world(runner).conduct.event_handled(runner, Tick(), state, stored=False)
+
+
+# ---- beginning anew --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["target_changed", "target"])
+def test_job_that_misses_output_it_was_told_to_ignore_has_forgotten_that(
+    runner: Runner, code: str
+) -> None:
+    error = ErrorInfo(message="cut", code=code)
+    facts = replace(runner.state.facts, last_error=error)
+    runner.state = Recovering(
+        facts=facts, source=error, reason="cut", domain=error.domain, not_before_ms=0
+    )
+    if code == "target_changed":
+        with pytest.raises(Violation, match="begun_anew_forgotten"):
+            _world(runner).people.begin_to_want()
+    else:
+        _world(runner).people.begin_to_want()
 
 
 # ---- a stop ----------------------------------------------------------------------------------
