@@ -134,7 +134,9 @@ def _prepare_from_scratch(
         skipped=_skipped(found),
         fingerprint=graph.fingerprint(),
         ignore_before=action.ignore_before,
-        ignore_through=action.ignore_through,
+        # All that is there is ignored, also what was on its way when the job was told to: it must
+        # stay so if its record cannot be read any more.
+        ignore_through=max(action.ignore_through, found.newest.epoch if found.newest else NO_EPOCH),
     )
 
 
@@ -154,8 +156,9 @@ def _as_remembered(action: PrepareLoad, ports: JobPorts, store: ObjectStore) -> 
     if action.ignore_all:
         newest = read_log(store).newest
         before, through = Generation(highest + 1), newest or NO_EPOCH
-    elif claimed is not None and claimed.ignore_before > action.ignore_before:
-        before, through = claimed.ignore_before, claimed.ignore_through
+    elif claimed is not None and claimed.ignore_before >= action.ignore_before:
+        before = claimed.ignore_before
+        through = max(claimed.ignore_through, action.ignore_through)
     else:
         return action
     return replace(action, ignore_before=before, ignore_through=through)

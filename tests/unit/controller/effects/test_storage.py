@@ -289,6 +289,17 @@ def test_what_a_generation_ignored_is_ignored_by_a_database_that_never_knew(plac
     assert place.prepare().plan.checkpoint is None
 
 
+def test_record_that_was_on_its_way_stays_ignored_when_it_is_lost(place: Place) -> None:
+    """The job was told before it knew of epoch 1, which came and was ignored."""
+    place.claim()
+    last = place.checkpoints(1)
+    place.claim(turn=2, prepared=place.prepare(ignore_before=2, ignore_through=0))
+    place.store().delete(layout.epoch_record(1))
+    lost = place.prepare(ignore_before=2, ignore_through=0)
+    assert lost.plan.checkpoint is None
+    assert lost.lineage == Lineage(previous=last)
+
+
 def test_what_was_recorded_since_the_job_began_anew_is_loaded_by_every_database(
     place: Place,
 ) -> None:
