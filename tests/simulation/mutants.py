@@ -12,7 +12,7 @@ from tests.simulation.mutant import MUTANTS
 from tests.simulation.running import Outcome, first_violation, in_processes
 
 # Every mutant must be caught within these seeds.
-SEEDS = range(0, 1_000)
+SEEDS = range(0, 2_500)
 
 # The modules that register them.
 SOURCES = (mutants_of_controller, mutants_of_worker)
