@@ -181,7 +181,7 @@ class Controller:
         )
         with self._lock:
             self._store.create_job(job, spec, Created(facts=facts), self._clock.now_ms())
-            self._drive(job)
+            self._drive(job).runner.start()
         return job
 
     def attach_job(self, spec: JobSpec) -> JobId:
@@ -195,12 +195,8 @@ class Controller:
         with self._lock:
             if self._store.get_job(job) is None:
                 return self.create_job(spec, job)
-            # The new spec is stored only where the job is ours to drive, and before it is compiled.
-            if not self._is_driven(job):
-                self._drive(job, spec)
-            else:
-                self._store.update_spec(job, spec, self._clock.now_ms())
-        self.restart_job(job, "safe", parallelism=spec.parallelism, limits=spec.limits)
+        restart = RestartRequested(mode="safe", parallelism=spec.parallelism, limits=spec.limits)
+        self._command(job, restart, spec)
         return job
 
     def stop_job(self, job: JobId, mode: StopMode = "checkpoint") -> None:
@@ -253,7 +249,7 @@ class Controller:
     # ---- looking -----------------------------------------------------------------------------
 
     def job_status(self, job: JobId) -> JobStatus:
-        """Return the job as it is now. Raises `UserError` where there is no such job."""
+        """Return the job as it is now. Raises `UserError` if there is no such job."""
         return self._status(self._stored(job))
 
     def job_statuses(self) -> list[JobStatus]:
@@ -312,15 +308,19 @@ class Controller:
 
     # ---- driving -----------------------------------------------------------------------------
 
-    def _command(self, job: JobId, event: Event) -> None:
+    def _command(self, job: JobId, event: Event, spec: JobSpec | None = None) -> None:
         """Have the job's runner take the command; when this returns, it is stored.
 
-        Raises `ExternalError` where that is not certain: nobody should believe that a job stops
-        which another controller, that never heard of it, runs on.
+        A new spec is stored before. Raises `ExternalError` if it is not certain that the command
+        was taken: nobody should believe that a job stops which another controller, that never heard
+        of it, runs on.
         """
         with self._lock:
             self._stored(job)
-            command = self._drive(job).runner.command(event)
+            runner = self._drive(job, spec).runner
+            command = runner.command(event)
+            # A job that is taken up for the command hears it before it is started in any other way.
+            runner.start()
         if not command.done.wait(COMMAND_TIMEOUT_SECONDS):
             raise ExternalError(
                 f"job {job} has not taken the command within {COMMAND_TIMEOUT_SECONDS:.0f} s;"
@@ -339,9 +339,14 @@ class Controller:
         return driven is not None and not driven.runner.is_over
 
     def _drive(self, job: JobId, spec: JobSpec | None = None) -> _Driven:
-        """Return the job's runner, taking the job up (with a new spec) where nobody drives it."""
+        """Return the job's runner, to be started if the job is taken up only now.
+
+        The new spec is stored only if the job is ours to drive, and before it is compiled.
+        """
         with self._lock:
             if self._is_driven(job):
+                if spec is not None:
+                    self._store.update_spec(job, spec, self._clock.now_ms())
                 return self._jobs[job]
             taken = self._take_up(job, spec)
             if isinstance(taken, LeaseHeld):
@@ -375,7 +380,6 @@ class Controller:
             before.executor.shutdown(wait=False)
         self._jobs[job] = driven
         self._leases.keep(runner)
-        runner.start()
         return driven
 
     def _ports(self, job: JobId, lease: Lease) -> JobPorts:
@@ -496,4 +500,6 @@ class Controller:
             with self._lock:
                 if stored.job in self._jobs or is_terminal(stored.state) or self._closed.is_set():
                     continue
-                self._take_up(stored.job)
+                taken = self._take_up(stored.job)
+                if not isinstance(taken, LeaseHeld):
+                    taken.runner.start()

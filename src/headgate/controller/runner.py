@@ -99,7 +99,9 @@ class JobRunner:
         return self._over.is_set()
 
     def start(self) -> None:
-        self._thread.start()
+        """Begin to deal with events; nothing happens if it has begun."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def post(self, event: Event) -> None:
         """Queue an event; from any thread."""
@@ -108,7 +110,7 @@ class JobRunner:
     def command(self, event: Event) -> CommandReceipt:
         """Queue an event; it is done when it has been dealt with.
 
-        Done at once where nobody could wait for it: in the runner's own thread.
+        Done at once if nobody could wait for it: in the runner's own thread.
         """
         command = CommandReceipt(event)
         self._open_commands.append(command)
