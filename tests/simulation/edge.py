@@ -37,7 +37,7 @@ from headgate.engine.worker.rules.facts import (
     Tick,
     WorkFailed,
 )
-from headgate.engine.worker.rules.state import Over, WorkerState, first_state
+from headgate.engine.worker.rules.state import Over, WorkerState, first_positions, first_state
 from headgate.engine.worker.rules.step import step
 from tests.simulation.engine import Engine
 from tests.simulation.fibers import Fiber
@@ -57,7 +57,7 @@ class Edge:
         workload = self._world.workloads[worker.job]
         self.state: WorkerState = first_state(
             start,
-            {source.id: 0 for source in workload.sources},
+            first_positions(start.plan, {source.id: int for source in workload.sources}),
             {sink: self.engine.prepare_commit(sink) for sink in workload.sinks},
         )
         self._facts: list[Fact] = []

@@ -51,7 +51,7 @@ from headgate.engine.worker.rules.facts import (
     Tick,
     WorkFailed,
 )
-from headgate.engine.worker.rules.state import first_state
+from headgate.engine.worker.rules.state import first_positions, first_state
 from headgate.engine.worker.rules.step import step
 from headgate.storage import job_folder, open_store
 
@@ -68,7 +68,10 @@ class WorkerLoop:
         cache_dir: str,
         explain: Callable[[Exception], ErrorInfo] = error_info,
     ) -> None:
-        start = replace(start, plan=with_positions(start.plan, engine.sources))
+        positions = first_positions(
+            start.plan, {name: source.initial_position for name, source in engine.sources.items()}
+        )
+        start = replace(start, plan=with_positions(start.plan, engine.sources, positions))
         self._start = start
         self._engine = engine
         self._link = link
@@ -77,11 +80,7 @@ class WorkerLoop:
         self._explain = explain
         self._state = first_state(
             start,
-            {
-                source: opened.initial_position()
-                for source, opened in engine.sources.items()
-                if "position" not in start.plan.globals.get(source, {})
-            },
+            positions,
             {operator: sink.prepare_commit for operator, sink in engine.sinks.items()},
         )
         # The version of the tables that the next micro-batch starts from.

@@ -12,14 +12,16 @@ from headgate.core.ids import OperatorId
 from headgate.core.model import JsonValue
 
 
-def with_positions(plan: LoadingPlan, sources: Mapping[OperatorId, Source]) -> LoadingPlan:
-    """Return the plan with the start and the end of every cut that is to be run again."""
-    if not plan.replays:
-        return plan
-    here: dict[OperatorId, JsonValue] = {}
-    for name, source in sources.items():
-        known = plan.globals.get(name, {})
-        here[name] = known["position"] if "position" in known else source.initial_position()
+def with_positions(
+    plan: LoadingPlan,
+    sources: Mapping[OperatorId, Source],
+    first: Mapping[OperatorId, JsonValue],
+) -> LoadingPlan:
+    """Return the plan with the start and the end of every cut that is to be run again.
+
+    `first`: where every source stands before the first of them.
+    """
+    here = dict(first)
     replays = []
     for replay in plan.replays:
         batches = []

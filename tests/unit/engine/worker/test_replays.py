@@ -66,7 +66,7 @@ def test_six_hundred_micro_batches_of_a_large_folder_fit_into_a_message(tmp_path
         globals={SOURCE: {"position": first}},
         replays=(EpochReplay(epoch=Epoch(1), cut=from_json(EpochCut, to_json(stored))),),
     )
-    walked = with_positions(plan, {SOURCE: folder_source(tmp_path)})
+    walked = with_positions(plan, {SOURCE: folder_source(tmp_path)}, {SOURCE: first})
     assert walked.replays[0].cut.batches == tuple(cuts)
 
 
@@ -80,7 +80,7 @@ def test_cuts_of_older_checkpoints_are_run_as_they_are(tmp_path: Path) -> None:
     )
     replays = (EpochReplay(epoch=Epoch(1), cut=old),)
     plan = LoadingPlan(job=JobId("job_a"), parallelism=1, replays=replays)
-    assert with_positions(plan, {SOURCE: source}).replays == replays
+    assert with_positions(plan, {SOURCE: source}, {SOURCE: start}).replays == replays
     assert BatchCut(start={SOURCE: start}, end={SOURCE: end}, watermark=0).stored().end == {
         SOURCE: end
     }

@@ -10,6 +10,7 @@ from headgate.core.checkpoint import (
     WATERMARK_MIN,
     BatchCut,
     EpochReplay,
+    LoadingPlan,
     SinkCommit,
     StagedFile,
     TableState,
@@ -146,15 +147,23 @@ class WorkerStep:
         return replace(following, actions=self.actions + following.actions)
 
 
+def first_positions(
+    plan: LoadingPlan, initial: Mapping[OperatorId, Callable[[], JsonValue]]
+) -> dict[OperatorId, JsonValue]:
+    """Return where every source goes on; one of which the plan says nothing is asked."""
+    positions: dict[OperatorId, JsonValue] = {}
+    for source, begin in initial.items():
+        known = plan.globals.get(source, {})
+        positions[source] = known["position"] if "position" in known else begin()
+    return positions
+
+
 def first_state(
     start: Start,
-    first_positions: Mapping[OperatorId, JsonValue],
+    positions: Mapping[OperatorId, JsonValue],
     prepare_commits: Mapping[OperatorId, PrepareCommit],
 ) -> WorkerState:
-    """Return what a worker knows when it is told what to run.
-
-    `first_positions`: where sources begin of which the loading plan says nothing.
-    """
+    """Return what a worker knows when it is told what to run. `positions`: `first_positions`."""
     plan, cut = start.plan, start.plan.cut
     sources = tuple(operator.id for operator in start.graph.sources())
     known = {source: plan.globals.get(source, {}) for source in sources}
@@ -162,9 +171,7 @@ def first_state(
         start=start,
         prepare_commits=prepare_commits,
         phase=Resuming(at="beginning", replays=plan.replays),
-        positions={
-            source: known[source].get("position", first_positions.get(source)) for source in sources
-        },
+        positions=positions,
         watermark=Watermark.restored(
             sources,
             start.settings.source_idle_ms,

@@ -36,7 +36,7 @@ from headgate.engine.worker.rules.facts import (
     StateLoaded,
     TargetsChecked,
 )
-from headgate.engine.worker.rules.state import WorkerState, first_state
+from headgate.engine.worker.rules.state import WorkerState, first_positions, first_state
 from headgate.engine.worker.rules.step import step
 from headgate.operators import SinkSpec, SourceSpec
 
@@ -130,7 +130,9 @@ class Life:
             plan=self.plan,
             settings=RunSettings(state_url="", scratch_dir="", source_idle_ms=IDLE_MS),
         )
-        self.state = first_state(start, {LEFT: 0, RIGHT: 0}, {SINK: _count})
+        self.state = first_state(
+            start, first_positions(start.plan, {LEFT: int, RIGHT: int}), {SINK: _count}
+        )
 
     def tell(self, fact: Fact, after_ms: int = 0) -> list[Action]:
         """Step one fact; return what is to be done."""
