@@ -40,8 +40,8 @@ KINDS: dict[str, tuple[float, str]] = {
     "clock_jumped": (0.04, "half second"),
     "database_lost": (0.004, "half second"),
     "stop_asked": (0.04, "half second"),
-    "restart_asked": (0.04, "half second"),
-    "rescale_asked": (0.07, "half second"),
+    "restart_asked": (0.1, "half second"),
+    "rescale_asked": (0.12, "half second"),
     "checkpoint_asked": (0.03, "half second"),
     "savepoint_asked": (0.04, "half second"),
 }

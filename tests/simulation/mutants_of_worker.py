@@ -16,10 +16,13 @@ from headgate.engine.worker.rules import (
     step,
     watermark,
 )
-from headgate.engine.worker.rules.actions import RunBatch, Send
+from headgate.engine.worker.rules.actions import CheckTargets, RunBatch, Send
 from headgate.engine.worker.rules.epoch import EpochLedger, Segment
+from headgate.engine.worker.rules.resuming_sinks import resumes
 from headgate.engine.worker.rules.state import (
+    Idle,
     Publishing,
+    Resuming,
     Running,
     WorkerState,
     WorkerStep,
@@ -105,6 +108,21 @@ def emitted_forgotten() -> list[Patch]:
         return replace(real(state, cut, fact), emitted=state.emitted)
 
     return [(batches, "take_over", take_over), (resume, "take_over", take_over)]
+
+
+@mutant(
+    "a late barrier of an earlier attempt is taken, and takes the segment from the one in flight"
+)
+def stale_barrier_taken() -> list[Patch]:
+    def take_barrier(state: WorkerState, barrier: Barrier, now_ms: int) -> WorkerStep:
+        if (barrier.epoch, barrier.attempt) == state.acknowledged:
+            return WorkerStep(state, (state.acknowledgement,) if state.acknowledgement else ())
+        waits = replace(state, barrier=barrier)
+        if not isinstance(state.phase, Idle):
+            return WorkerStep(waits)
+        return batches.look_at_sources(waits, now_ms)
+
+    return [(step, "take_barrier", take_barrier)]
 
 
 # ---- the watermark ---------------------------------------------------------------------------
@@ -211,6 +229,30 @@ def pending_not_waited_for() -> list[Patch]:
         return replace(hurried, state=replace(hurried.state, publishing=after))
 
     return [(resume, "goes_on_resuming", goes_on), (step, "goes_on_resuming", goes_on)]
+
+
+@mutant("of the epochs that are to be run again the first is skipped")
+def epoch_skipped() -> list[Patch]:
+    real = resume.begin
+
+    def begin(state: WorkerState, now_ms: int) -> WorkerStep:
+        assert isinstance(state.phase, Resuming)
+        phase = replace(state.phase, replays=state.phase.replays[1:])
+        return real(replace(state, phase=phase), now_ms)
+
+    return [(step, "begin", begin)]
+
+
+@mutant("a target is emptied for the new life before what the old one left is published")
+def pending_published_after_the_check() -> list[Patch]:
+    real = resume.begin
+
+    def begin(state: WorkerState, now_ms: int) -> WorkerStep:
+        plan = state.start.plan
+        resuming = {sink.id: resumes(plan, sink.id) for sink in state.start.graph.sinks()}
+        return replace(real(state, now_ms), actions=(CheckTargets(resuming),))
+
+    return [(step, "begin", begin)]
 
 
 @mutant("epochs that are run again stage their output once more")
