@@ -85,7 +85,7 @@ def with_preview_path(graph: PipelineGraph, path: str) -> PipelineGraph:
 def local_data_dir(state_url: str) -> Path:
     """Return where a controller keeps its database, logs and scratch for a state URL.
 
-    Beside the state where that is a folder of this machine, else below the working directory.
+    Beside the state if that is a folder of this machine, else below the working directory.
     None of it is the truth about checkpoints: that is in the state store.
     """
     parts = urlsplit(state_url)

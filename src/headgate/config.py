@@ -107,7 +107,7 @@ class ControllerConfig(Section):
     )
     data_dir: str | None = Field(
         None,
-        description="Logs and scratch; default: `.local` below the state, where that is local.",
+        description="Logs and scratch; default: `.local` below the state, if that is local.",
     )
     slots: int | None = Field(
         None, ge=1, description="Spark cores that jobs share; a job that does not fit waits."
@@ -147,7 +147,7 @@ class RetentionConfig(Section):
 
 
 class JobConfig(Section):
-    """How jobs are run where they do not say otherwise."""
+    """How jobs are run if they do not say otherwise."""
 
     parallelism: int | None = Field(
         None,
@@ -213,7 +213,7 @@ class Setting:
 
     @property
     def is_structured(self) -> bool:
-        """Whether its value is a list or a table: JSON, where it comes from the environment."""
+        """Whether its value is a list or a table: JSON, if it comes from the environment."""
         kinds = (self.field.annotation, *get_args(self.field.annotation))
         return any(get_origin(kind) in (tuple, dict) for kind in kinds)
 

@@ -28,7 +28,7 @@ class ProcessContext(ABC):
 
     @abstractmethod
     def get_state(self, keys: pa.Table) -> pa.Table:
-        """Return the state beside the keys: one row each, all null where a key has no state."""
+        """Return the state beside the keys: one row each, all null if a key has no state."""
 
     @abstractmethod
     def put_state(self, rows: pa.Table) -> None:
@@ -68,7 +68,7 @@ class ProcessOperator:
         """Handle the new rows of this subtask, in the order of their event time.
 
         Columns are the keys, the operator's columns and `_timestamp`. Returns the output columns,
-        and `_timestamp` where the rows have their own; otherwise they get the newest one given.
+        and `_timestamp` if the rows have their own; otherwise they get the newest one given.
         """
         raise NotImplementedError
 

@@ -36,7 +36,7 @@ UNBOUNDED_WIDTH = 10_000
 
 
 def standard_console() -> Console:
-    """Return the console for output: as wide as the terminal, unbounded where there is none."""
+    """Return the console for output: as wide as the terminal, unbounded if there is none."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else UNBOUNDED_WIDTH)
 
 

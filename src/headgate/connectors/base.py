@@ -29,9 +29,9 @@ class SourceCut:
     """Where the next micro-batch ends. `end` equal to the start position means: nothing to read."""
 
     end: JsonValue
-    # Rows between start and end, estimated where the source cannot know.
+    # Rows between start and end, estimated if the source cannot know.
     rows: int
-    # Rows known to be waiting behind `end`; None where unknown.
+    # Rows known to be waiting behind `end`; None if unknown.
     lag_rows: int | None = None
     # The source has no more rows after `end`, for ever.
     finished: bool = False
@@ -45,7 +45,7 @@ class KnownRows:
     """What a source can tell about the rows between two positions before they are read."""
 
     rows: int
-    # The greatest time of the asked column, in microseconds; None where it has no value at all.
+    # The greatest time of the asked column, in microseconds; None if it has no value at all.
     latest_us: int | None
 
 
@@ -67,7 +67,7 @@ class Source(Protocol):
         `bad_data` says: `fail` raises `BadDataError` inside the task, `drop` leaves them out and
         reports them through the hidden boolean column `_bad` = true on a row of nulls, which the
         engine counts and drops; `_bad_sample` beside it has the start of the row's text. The two
-        columns are present only where bad rows are possible.
+        columns are present only if bad rows are possible.
         """
 
 
@@ -76,7 +76,7 @@ class KnowingSource(Source, Protocol):
     """A source that may know its rows' number and greatest time, so that nobody need look."""
 
     def known(self, start: JsonValue, end: JsonValue, column: str) -> KnownRows | None:
-        """Return what is known of the rows in [start, end), exactly; None where something is not.
+        """Return what is known of the rows in [start, end), exactly; None if something is not.
 
         None of those rows may turn out to be bad.
         """
@@ -106,8 +106,8 @@ class Lookup(Protocol):
 
 # Hidden columns that `read` may add to the table's own.
 #
-# The row's own event time, where the connector knows one (impulse, nexmark). The engine takes it
-# where the table names no other; the column is there for every row or for none.
+# The row's own event time, if the connector knows one (impulse, nexmark). The engine takes it
+# if the table names no other; the column is there for every row or for none.
 EVENT_TIME_COLUMN = "_event_time"
 # True on a row of nulls that stands for a row that could not be read, and the start of its text.
 BAD_COLUMN = "_bad"
@@ -156,7 +156,7 @@ class Sink(Protocol):
         """Turn the subtask's rows of the epoch into staged files. Runs inside a Spark task.
 
         The engine calls it once per epoch with all rows of the epoch, or more often, with the rows
-        so far, where they outgrow its buffer. At-least-once sinks write directly and return [].
+        so far, if they outgrow its buffer. At-least-once sinks write directly and return [].
         """
 
     def prepare_commit(
@@ -178,7 +178,7 @@ class Sink(Protocol):
         """Make the epoch's output visible. Idempotent; may be called again for any older epoch."""
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
-        """Before anything runs: raise `UserError` where the target cannot be used by this job."""
+        """Before anything runs: raise `UserError` if the target cannot be used by this job."""
 
 
 @runtime_checkable

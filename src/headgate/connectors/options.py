@@ -64,7 +64,7 @@ def _micros(value: object) -> object:
     return value
 
 
-# A moment: ISO text (UTC where it names no zone) or milliseconds since 1970.
+# A moment: ISO text (UTC if it names no zone) or milliseconds since 1970.
 Moment = Annotated[str, BeforeValidator(_micros)]
 
 
@@ -102,7 +102,7 @@ class ConnectorOptions(BaseModel):
         return False
 
     def check_columns(self, columns: tuple[Column, ...]) -> None:
-        """Raise `UserError` where the table's columns do not fit the options."""
+        """Raise `UserError` if the table's columns do not fit the options."""
 
 
 T = TypeVar("T", bound=ConnectorOptions)

@@ -46,9 +46,9 @@ class Applied:
 def apply_event(
     state: JobState, event: Event, now_ms: int, persist: Callable[[Change], None]
 ) -> Applied:
-    """Decide, persist where something worth keeping changed, and return what is to be done.
+    """Decide, persist if something worth keeping changed, and return what is to be done.
 
-    `persist` raises where the change could not be made durable: then nothing has happened.
+    `persist` raises if the change could not be made durable: then nothing has happened.
     """
     decided: Step[JobState] = step(state, event, now_ms)
     change = Change(

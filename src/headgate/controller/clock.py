@@ -8,7 +8,7 @@ import time
 class SteadyClock:
     """Wall-clock milliseconds at the start, counted on by a clock that nobody can set.
 
-    Where there is one that also counts the sleep of the machine, that one: leases go on meanwhile.
+    If there is one that also counts the sleep of the machine, that one: leases go on meanwhile.
     """
 
     def __init__(self) -> None:

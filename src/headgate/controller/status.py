@@ -73,7 +73,7 @@ def status_of(
 
 
 def running_generation(state: JobState) -> RunningGeneration | None:
-    """Return the generation under way, where there is one."""
+    """Return the generation under way, if there is one."""
     match state:
         case Running():
             return state.running

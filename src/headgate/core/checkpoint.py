@@ -32,7 +32,7 @@ class RunRef:
     bytes: int
     checksum: str  # "sha256:<hex>" of the file
     rows: int
-    # Ranges of the stored key hash (signed 32 bit) and of the row times; None where there is none.
+    # Ranges of the stored key hash (signed 32 bit) and of the row times; None if there is none.
     min_hash: int | None = None
     max_hash: int | None = None
     min_time: int | None = None

@@ -80,7 +80,7 @@ def _problem(operator: Operator, reason: str) -> StateProblem:
 def _why_gone(
     operator: Operator, before: dict[OperatorId, Operator], after: dict[OperatorId, Operator]
 ) -> str:
-    """Say why an operator has no successor: what changed, where one looks like it."""
+    """Say why an operator has no successor: what changed, if one looks like it."""
     spec = operator.spec
     if spec.role != "stateful":
         return f"{operator.title or operator.id} is no longer in the pipeline"

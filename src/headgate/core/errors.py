@@ -86,7 +86,7 @@ class UserError(HeadgateError):
 
 
 class SqlError(UserError):
-    """A refused SQL text. `line` and `column` are 1-based; None where no position is known."""
+    """A refused SQL text. `line` and `column` are 1-based; None if no position is known."""
 
     code = "sql"
 

@@ -120,7 +120,7 @@ class Progress:
     # The text of one row that could not be read.
     bad_sample: str | None = None
     watermark: int | None = None
-    # Rows known to be waiting; None where a source cannot say.
+    # Rows known to be waiting; None if a source cannot say.
     lag_rows: int | None = None
     last_batch_ms: float = 0.0
     last_batch_rows: int = 0

@@ -39,7 +39,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> bytes:
-    """Serialize `value` as JSON; `kind` names the union it belongs to, where there is one."""
+    """Serialize `value` as JSON; `kind` names the union it belongs to, if there is one."""
     chosen: Any = type(value) if kind is None else kind
     return _adapter(chosen).dump_json(value, indent=indent)
 

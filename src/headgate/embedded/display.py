@@ -40,7 +40,7 @@ _COLORS = {
 
 
 def note_text(note: Note) -> str | None:
-    """Describe what happened in one line; None where a person need not see it."""
+    """Describe what happened in one line; None if a person need not see it."""
     match note:
         case CheckpointNote():
             return (

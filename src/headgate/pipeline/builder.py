@@ -37,7 +37,7 @@ class Pipeline:
 
     Names may be anything; columns are given as `{name: type}`, where the type is a Python class
     (`int`, `str`, `datetime`, ...) or SQL text with whatever SQL allows after a column's name.
-    Options of a connector are keyword arguments, or `options` where a key is no Python name.
+    Options of a connector are keyword arguments, or `options` if a key is no Python name.
     """
 
     def __init__(self, name: str) -> None:
@@ -218,7 +218,7 @@ class Pipeline:
         """Run until the data ends or Ctrl-C stops it; resume where the same name left off.
 
         Everything that is not given comes from `headgate.toml` and the environment, as for
-        `headgate run`. Raises `SqlError` for a wrong query and `PipelineFailed` where it fails.
+        `headgate run`. Raises `SqlError` for a wrong query and `PipelineFailed` if it fails.
         """
         from headgate.pipeline.run import RunRequest, run_pipeline
 

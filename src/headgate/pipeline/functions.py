@@ -56,7 +56,7 @@ class FunctionTexts:
 
     @property
     def source(self) -> str | None:
-        """Return one file with all functions; None where there are none."""
+        """Return one file with all functions; None if there are none."""
         if not self._files and not self._parts:
             return None
         texts = list(self._files)

@@ -107,7 +107,7 @@ def table_text(
 
 
 def key_clause(primary_key: str | Sequence[str]) -> list[str]:
-    """Return the PRIMARY KEY clause, where there is a key."""
+    """Return the PRIMARY KEY clause, if there is a key."""
     names = [primary_key] if isinstance(primary_key, str) else list(primary_key)
     return [f"PRIMARY KEY ({', '.join(name_text(n) for n in names)})"] if names else []
 

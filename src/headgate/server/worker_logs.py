@@ -15,7 +15,7 @@ _NAME = re.compile(r"worker-(\d+)\.log")
 def read_log_page(
     path: Path, generation: Generation, offset: int | None, bytes_max: int
 ) -> LogPage:
-    """Read from `offset` on, or the end of the log. Raises `UserError` where there is none."""
+    """Read from `offset` on, or the end of the log. Raises `UserError` if there is none."""
     generations = sorted(
         int(match[1])
         for file in (path.parent.iterdir() if path.parent.is_dir() else ())

@@ -95,7 +95,7 @@ class ObstoreAdapter:
             with answered("delete", f"{paths[0]} and {len(paths) - 1} more"):
                 obstore.delete(self._backend, list(paths))
         except ObjectNotFound:
-            # S3 does not mind what is absent; where a store does, the rest may still be there.
+            # S3 does not mind what is absent; if a store does, the rest may still be there.
             for path in paths:
                 self.delete(path)
 

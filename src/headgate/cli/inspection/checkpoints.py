@@ -49,7 +49,7 @@ StateName = Literal["ready", "committing", "set aside", "unclaimed", "orphaned",
 
 @model
 class CheckpointLine:
-    """One checkpoint. Where its manifest cannot be read, only what follows from its name."""
+    """One checkpoint. If its manifest cannot be read, only what follows from its name."""
 
     epoch: Epoch
     state: StateName
@@ -61,7 +61,7 @@ class CheckpointLine:
     watermark: int | None = None
     created_ms: int | None = None
     age_ms: int | None = None
-    # From the trigger to the epoch record; None where the store's clock does not tell.
+    # From the trigger to the epoch record; None if the store's clock does not tell.
     took_ms: int | None = None
     new_objects: int | None = None
     new_bytes: int | None = None
@@ -146,7 +146,7 @@ def _recorded(opened: OpenedJob, log: EpochLog, now_ms: int) -> list[CheckpointL
 
 
 def _examined(examiner: Examiner, listing: CheckpointListing) -> CheckpointState:
-    """Look at the files, too, where the records are good."""
+    """Look at the files, too, if the records are good."""
     if isinstance(listing.state, SetAside):
         return listing.state
     verdict = examiner.state(listing.epoch)
@@ -201,7 +201,7 @@ def _state_name(state: CheckpointState) -> StateName:
 def _with_durations(opened: OpenedJob, lines: Sequence[CheckpointLine]) -> Iterable[CheckpointLine]:
     """Add how long each checkpoint took, from the times of the records in the store.
 
-    A checkpoint begins after the one before it was recorded. Where that does not fit, the folder
+    A checkpoint begins after the one before it was recorded. If that does not fit, the folder
     was copied and the store's times mean nothing.
     """
     recorded = {layout.epoch_of(i.path): i.modified_ms for i in opened.store.list(layout.EPOCHS)}

@@ -88,7 +88,7 @@ def inspect(
 
 
 def examine(opened: OpenedJob, epoch: Epoch, *, verify: bool) -> Inspection:
-    """Read the checkpoint. Raises `CheckpointInvalid` where there is no manifest to go by."""
+    """Read the checkpoint. Raises `CheckpointInvalid` if there is no manifest to go by."""
     examiner = Examiner(opened.store, opened.job, verify_checksums=True)
     manifest = examiner.manifest(epoch)
     operators: list[OperatorCheckpointMetadata] = []

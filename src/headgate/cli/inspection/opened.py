@@ -25,7 +25,7 @@ StateDir = Annotated[
 ]
 JobName = Annotated[
     str | None,
-    typer.Option("--job", help="The job; may be left out where the state dir holds only one."),
+    typer.Option("--job", help="The job; may be left out if the state dir holds only one."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 EPOCH_HELP = "An epoch, the name of a savepoint, or 'latest'."
@@ -61,7 +61,7 @@ def state_url(state_dir: str | None) -> str:
 
 
 def open_job(state_dir: str | None, job: str | None) -> OpenedJob:
-    """Open the job that is meant. Raises `UserError` where there is none, or which is unclear."""
+    """Open the job that is meant. Raises `UserError` if there is none, or which is unclear."""
     url = state_url(state_dir)
     store = open_state(url)
     # What follows may be a secret.

@@ -14,7 +14,7 @@ from headgate.core.errors import HeadgateError, UserError
 if TYPE_CHECKING:
     from headgate.pipeline import Pipeline
 
-# Where a file defines several pipelines, the one of this name is meant.
+# If a file defines several pipelines, the one of this name is meant.
 PREFERRED = "pipeline"
 
 

@@ -17,7 +17,7 @@ from headgate.planner.errors import render_error
 
 
 def planned_or_exit(sql: str, udf_source: str | None) -> PipelineGraph:
-    """Plan; where the SQL is refused, show it with a caret and exit with 2."""
+    """Plan; if the SQL is refused, show it with a caret and exit with 2."""
     try:
         return plan_sql(sql, udf_source=udf_source)
     except SqlError as error:
@@ -71,7 +71,7 @@ def resumption(
     allow_drop: frozenset[str],
     allow_skip_published: bool,
 ) -> str:
-    """Say from where the pipeline would go on. Raises `UserError` where it would be refused."""
+    """Say from where the pipeline would go on. Raises `UserError` if it would be refused."""
     from headgate.cli.inspection.opened import open_job
     from headgate.state.recovery.backend import NoCheckpoint, StateBackend
 

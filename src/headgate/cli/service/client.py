@@ -45,7 +45,7 @@ class StreamedEvent:
 
 
 class ServiceClient:
-    """Raises `UserError` where the service refuses, `ExternalError` where it does not answer."""
+    """Raises `UserError` if the service refuses, `ExternalError` if it does not answer."""
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url = url.rstrip("/")

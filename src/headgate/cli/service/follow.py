@@ -57,7 +57,7 @@ def logs(
 def _next_page(
     client: ServiceClient, job: str, generation: int | None, page: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what came since, from the next worker's log where this one is at its end."""
+    """Return what came since, from the next worker's log if this one is at its end."""
     following = page["generation"]
     if generation is None and page["next_offset"] >= page["size"]:
         newer = [g for g in page["generations"] if g > following]

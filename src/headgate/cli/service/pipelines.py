@@ -67,7 +67,7 @@ def create(
 def validate(
     file: File, udfs: Udfs = None, url: Url = None, token: Token = None, as_json: AsJson = False
 ) -> None:
-    """Check a SQL file; exit code 2 where it is refused."""
+    """Check a SQL file; exit code 2 if it is refused."""
     found = connect(url, token).post("/pipelines/validate", _text(file, udfs))
     if as_json:
         print_json(found)

@@ -26,7 +26,7 @@ class Footer:
     # Whether Spark's own reader would refuse the file.
     foreign: bool
     # The greatest value (microseconds) of every column of times whose values are all accounted
-    # for; None where it has none.
+    # for; None if it has none.
     latest_us: dict[str, int | None]
 
 

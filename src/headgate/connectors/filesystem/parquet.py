@@ -1,4 +1,4 @@
-"""Parquet files as typed rows: by Spark's vectorised reader where it can, else by PyArrow."""
+"""Parquet files as typed rows: by Spark's vectorised reader if it can, else by PyArrow."""
 
 from __future__ import annotations
 

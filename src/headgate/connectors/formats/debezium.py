@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def collapse_changes(
     df: DataFrame, names_in: Sequence[str], primary_key: tuple[str, ...]
 ) -> DataFrame:
-    """Return columns before, after and op: at most one change per key where keys are unique.
+    """Return columns before, after and op: at most one change per key if keys are unique.
 
     `names_in` are the columns of `df`.
 

@@ -58,7 +58,7 @@ def decode_lines(
 
 
 def timestamp_sql(text: str, kind: DataType) -> str:
-    """Return SQL for the timestamp in `text`, null where it is none.
+    """Return SQL for the timestamp in `text`, null if it is none.
 
     Milliseconds since 1970 as digits, or a date and time as RFC 3339 with or without a zone; what
     names no zone is UTC. A bare time of day would mean today to Spark: it is none.
@@ -82,7 +82,7 @@ def converted(expr: str, kind: DataType) -> str:
 
 
 def checks(expr: str, kind: DataType, *, nullable: bool) -> list[str]:
-    """Return SQL tests that are true where the parsed value is not what the column promises."""
+    """Return SQL tests that are true if the parsed value is not what the column promises."""
 
     def leaf(inner: str, leaf_kind: DataType) -> str | None:
         if not is_timestamp(leaf_kind):

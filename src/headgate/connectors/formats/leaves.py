@@ -63,7 +63,7 @@ def with_leaves(kind: DataType, leaf: Callable[[DataType], DataType]) -> DataTyp
 
 
 def map_leaves(expr: str, kind: DataType, leaf: Leaf, depth: int = 0) -> str | None:
-    """Return SQL for `expr` with its leaves replaced; None where nothing changes."""
+    """Return SQL for `expr` with its leaves replaced; None if nothing changes."""
     if isinstance(kind, StructType):
         mapped = [
             (f.name, map_leaves(f"{expr}.{quoted(f.name)}", f.dataType, leaf, depth)) for f in kind
@@ -86,7 +86,7 @@ def map_leaves(expr: str, kind: DataType, leaf: Leaf, depth: int = 0) -> str | N
 
 
 def any_leaf(expr: str, kind: DataType, leaf: Leaf, depth: int = 0) -> str | None:
-    """Return SQL that is true where the test holds for any leaf; None where none is tested."""
+    """Return SQL that is true if the test holds for any leaf; None if none is tested."""
     if isinstance(kind, StructType):
         tests = [any_leaf(f"{expr}.{quoted(f.name)}", f.dataType, leaf, depth) for f in kind]
         found = [test for test in tests if test is not None]

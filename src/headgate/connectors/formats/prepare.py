@@ -43,7 +43,7 @@ class TextShape:
 
 
 def _text_columns(df: DataFrame, keep: tuple[str, ...]) -> list[str]:
-    """Return SQL for the columns to write; empty where they are `df` as it is."""
+    """Return SQL for the columns to write; empty if they are `df` as it is."""
     changed = False
     chosen = []
     for field in df.schema:

@@ -58,7 +58,7 @@ def _natural(path: str) -> list[str | int]:
 
 
 def header_of(staged: Sequence[StagedFile]) -> bytes:
-    """Return the header that staged lines carry, empty where there is none."""
+    """Return the header that staged lines carry, empty if there is none."""
     for file in staged:
         header = file.extra.get("header")
         if isinstance(header, str):

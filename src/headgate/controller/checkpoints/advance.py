@@ -140,7 +140,7 @@ def on_recorded(
     said = repeat_message(recorded, view)
     if publishing.waiting:
         return said
-    # Nothing is published where there is no sink; the worker is still told that the epoch is over.
+    # Nothing is published if there is no sink; the worker is still told that the epoch is over.
     marked = _mark(recorded, publishing, view)
     return replace(marked, actions=(*said.actions, *marked.actions))
 

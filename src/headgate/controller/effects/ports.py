@@ -18,7 +18,7 @@ class Slots(Protocol):
     """The Spark cores that jobs share."""
 
     def acquire(self, job: JobId, slots: int) -> str | None:
-        """Reserve; return None where granted, or why not, for a person. Repeating is harmless."""
+        """Reserve; return None if granted, or why not, for a person. Repeating is harmless."""
 
     def release(self, job: JobId) -> None: ...
 

@@ -23,7 +23,7 @@ class SlotPool:
         self._lock = threading.Lock()
 
     def acquire(self, job: JobId, slots: int) -> str | None:
-        """Reserve; return None where granted, or why not. Repeating is harmless."""
+        """Reserve; return None if granted, or why not. Repeating is harmless."""
         with self._lock:
             free = self._free_without(job)
             if self._total is None or free is None:

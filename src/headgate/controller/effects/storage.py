@@ -117,7 +117,7 @@ def _prepare_from_scratch(
     """Start from nothing, although there are checkpoints.
 
     Epochs go on after the newest record, because sinks recognise a repeated publish by its epoch;
-    what is recorded and not yet published is published first, where it can still be read.
+    what is recorded and not yet published is published first, if it can still be read.
     """
     state = backend.StateBackend(store, ports.job)
     found = state.prepare_fresh_start(verify_checksums=action.verify_checksums)

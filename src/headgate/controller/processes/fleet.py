@@ -97,7 +97,7 @@ class LocalFleet:
         self._place(Order(job, generation, token, needs))
 
     def keep_spare(self, needs: SpareSettings) -> None:
-        """Have a spare with these settings started where one is missing, unless they keep dying.
+        """Have a spare with these settings started if one is missing, unless they keep dying.
 
         It does not wait for the process: the caller has leases to renew.
         """

@@ -22,7 +22,7 @@ class PrepareLoad:
 
     turn: int
     parallelism: int
-    # Where the newest checkpoint is of an older generation than this (or, if its record cannot be
+    # If the newest checkpoint is of an older generation than this (or, if its record cannot be
     # read, at most of this epoch), start from nothing.
     ignore_before: Generation = NO_GENERATION
     ignore_through: Epoch = NO_EPOCH

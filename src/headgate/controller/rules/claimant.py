@@ -27,7 +27,7 @@ def for_turn(claimant: str, turn: int) -> str:
 
 
 def parse_claimant(text: str) -> Claimant | None:
-    """Return the claimant, or None where the text was not written by a controller."""
+    """Return the claimant, or None if the text was not written by a controller."""
     parts = text.split("/")
     if len(parts) not in (3, 4) or not parts[1].isdigit():
         return None
@@ -37,7 +37,7 @@ def parse_claimant(text: str) -> Claimant | None:
 def may_claim_back(*, ours: str, theirs: str) -> bool:
     """Whether a newer generation that `theirs` claimed is a leftover that we may go past.
 
-    It is where they are an earlier holder of our own lease (a controller that was paused, or a
+    It is if they are an earlier holder of our own lease (a controller that was paused, or a
     claim of ours whose answer came too late).
     """
     own, other = parse_claimant(ours), parse_claimant(theirs)

@@ -34,7 +34,7 @@ def recover_or_fail(
     *,
     source: ErrorInfo | None = None,
 ) -> Step[Recovering | Failing]:
-    """Recover where the error allows it and the budget is not spent; otherwise give up.
+    """Recover if the error allows it and the budget is not spent; otherwise give up.
 
     A defect that comes back unchanged before the first checkpoint is given up early, so that it is
     reported in seconds. `source` is the error that began a row of failed recoveries.
@@ -89,7 +89,7 @@ def _is_defect(facts: JobFacts, error: ErrorInfo) -> bool:
 
 
 def lost_records(facts: JobFacts, prepared: LoadPlanned) -> ErrorInfo | None:
-    """Return the error where storage no longer knows of an epoch that was recorded.
+    """Return the error if storage no longer knows of an epoch that was recorded.
 
     To go on would give its number to other rows, although its output may be visible: rows would be
     missing, or there twice. A person who restarts without state has decided.

@@ -260,7 +260,7 @@ def _decide(facts: JobFacts, running: RunningGeneration, event: Event, now_ms: i
 
 
 def _failure_in(facts: JobFacts, running: RunningGeneration, event: Event) -> ErrorInfo | None:
-    """Return the error where the event says that this generation cannot go on."""
+    """Return the error if the event says that this generation cannot go on."""
     match event:
         case TaskFailed(error=error):
             return error

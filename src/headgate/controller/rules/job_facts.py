@@ -84,7 +84,7 @@ class JobFacts:
     stop_with_checkpoint: bool = False
     # Checkpoints of generations before this one are not loaded: a restart that ignores state.
     ignore_before: Generation = NO_GENERATION
-    # The newest epoch known then: tells where the record itself cannot be read any more.
+    # The newest epoch known then: what counts if the record itself cannot be read any more.
     ignore_through: Epoch = NO_EPOCH
     restarts_used: int = 0
     # How often in a row the last error has come.

@@ -19,7 +19,7 @@ class Step(Generic[S_co]):
 
     next: S_co
     actions: tuple[Action, ...] = ()
-    # Why the state changed, for the history; empty where it did not.
+    # Why the state changed, for the history; empty if it did not.
     reason: str = ""
     notes: tuple[Note, ...] = ()
 

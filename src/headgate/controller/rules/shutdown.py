@@ -36,7 +36,7 @@ class Shutdown:
     phase: ShutdownPhase
     # When the phase is given up; the final checkpoint has deadlines of its own.
     until_ms: int = 0
-    # None where no worker was running.
+    # None if no worker was running.
     running: RunningGeneration | None = None
 
 

@@ -15,7 +15,7 @@ class JobSpec:
     name: str
     sql: str | None = None
     graph: PipelineGraph | None = None
-    # The text of the user's Python file, where the SQL uses its functions.
+    # The text of the user's Python file, if the SQL uses its functions.
     udf_source: str | None = None
     # The text of every file that a process operator of the SQL names, as it was when the job was
     # made: what runs does not change with the file.

@@ -120,7 +120,7 @@ class JobStore:
     # ---- jobs --------------------------------------------------------------------------------
 
     def create_job(self, job: JobId, spec: JobSpec, state: JobState, now_ms: int) -> StoredJob:
-        """Store a new job; raises `UserError` where the id is taken."""
+        """Store a new job; raises `UserError` if the id is taken."""
         row = {
             "id": job,
             "pipeline": spec.name,
@@ -237,7 +237,7 @@ class JobStore:
         ttl_ms: int,
         is_dead: Callable[[str], bool] = lambda holder: False,
     ) -> Lease | LeaseHeld:
-        """Take the job: where nobody holds it, the lease has run out, or its holder is dead."""
+        """Take the job: if nobody holds it, the lease has run out, or its holder is dead."""
         with self._engine.begin() as connection:
             row = connection.execute(sa.select(leases).where(leases.c.job == job)).first()
             if row is None:

@@ -29,7 +29,7 @@ class PipelineStore:
         self._engine = engine
 
     def create(self, name: str, sql: str, udf_source: str | None, now_ms: int) -> None:
-        """Store a new pipeline; raises `UserError` where the name is taken."""
+        """Store a new pipeline; raises `UserError` if the name is taken."""
         row = {"name": name, "sql": sql, "udf_source": udf_source}
         try:
             with self._engine.begin() as connection:
@@ -47,7 +47,7 @@ class PipelineStore:
             put_pipeline(connection, name, sql, udf_source, now_ms)
 
     def get(self, name: str) -> StoredPipeline:
-        """Return the pipeline. Raises `UserError` where there is none of this name."""
+        """Return the pipeline. Raises `UserError` if there is none of this name."""
         with self._engine.connect().execution_options(**{READING: True}) as connection:
             query = sa.select(pipelines).where(pipelines.c.name == name)
             row = connection.execute(query).first()
@@ -62,7 +62,7 @@ class PipelineStore:
         return [_stored(row) for row in rows]
 
     def delete(self, name: str) -> None:
-        """Forget a pipeline that has no jobs. Raises `UserError` where it has some."""
+        """Forget a pipeline that has no jobs. Raises `UserError` if it has some."""
         with self._engine.begin() as connection:
             count = sa.select(sa.func.count()).select_from(jobs).where(jobs.c.pipeline == name)
             if connection.execute(count).scalar_one() > 0:

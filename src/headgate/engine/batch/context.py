@@ -26,7 +26,7 @@ class BatchContext:
     parallelism: int
     # Windows whose end is at or below `watermark` are emitted by this micro-batch; those at or
     # below `emitted_watermark` were emitted by earlier ones, so rows for them are late. The rows
-    # of the micro-batch itself may lie before its `watermark`, where their source knew them: so
+    # of the micro-batch itself may lie before its `watermark`, if their source knew them: so
     # what they meet in state is expired by `emitted_watermark`.
     watermark: int
     emitted_watermark: int

@@ -121,9 +121,9 @@ class Engine:
         )
 
     def _bound_arrow_batches(self) -> None:
-        """Let Spark weigh the rows that it hands to Python only where they can be heavy.
+        """Let Spark weigh the rows that it hands to Python only if they can be heavy.
 
-        It does so after every row, which costs more than writing the row. Where every column is of
+        It does so after every row, which costs more than writing the row. If every column is of
         a fixed width the number of rows is bound enough.
         """
         rows = [schema for schema, _ in self._schemas.values()]

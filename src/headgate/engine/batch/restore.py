@@ -66,7 +66,7 @@ def _fetch(context: BatchContext, load: SubtaskLoad) -> None:
 def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> None:
     """Fetch and verify every run of the plan, where the tasks that need it will run.
 
-    Raises the error of the damage where a run is not what it was.
+    Raises the error of the damage if a run is not what it was.
     """
     loads = tuple(load for load in plan.subtasks if load.tables)
     n = context.parallelism

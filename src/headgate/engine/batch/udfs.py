@@ -27,7 +27,7 @@ FILE_NAME = "udfs.py"
 def register_udfs(spark: SparkSession, graph: PipelineGraph) -> None:
     """Make the functions of the graph known to Spark SQL under their names.
 
-    Raises `UdfError` where the user's file cannot be run, or does not define a function.
+    Raises `UdfError` if the user's file cannot be run, or does not define a function.
     """
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_type

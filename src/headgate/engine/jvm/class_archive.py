@@ -31,7 +31,7 @@ def archive_path() -> Path:
 
 
 def java_options() -> str:
-    """Return the options that make a JVM use the archive; none where there is no archive."""
+    """Return the options that make a JVM use the archive; none if there is no archive."""
     path = archive_path()
     return f"-XX:SharedArchiveFile={path} {_QUIET}" if path.exists() else ""
 

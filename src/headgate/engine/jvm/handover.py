@@ -27,7 +27,7 @@ TAKEN_OVER = b"1"
 
 
 def listen() -> socket.socket | None:
-    """Open the child's address, before the JVM is started; None where there are none such.
+    """Open the child's address, before the JVM is started; None if there are none such.
 
     A name in Linux's abstract namespace leaves no file behind, whoever is killed.
     """
@@ -106,7 +106,7 @@ def _take_over(connection: socket.socket) -> None:
 
 
 def hand_over() -> bool:
-    """Let the waiting child go on in this process's place; False where there is none."""
+    """Let the waiting child go on in this process's place; False if there is none."""
     name = os.environ.get(VARIABLE)
     if name is None:
         return False

@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark can run on, and what to do where there is none."""
+"""Whether there is a Java that Spark can run on, and what to do if there is none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE = (
 
 
 def java_problem() -> str | None:
-    """Return what is wrong with the Java that Spark would use; None where nothing is."""
+    """Return what is wrong with the Java that Spark would use; None if nothing is."""
     home = os.environ.get("JAVA_HOME")
     command = os.path.join(home, "bin", "java") if home else "java"
     try:

@@ -108,7 +108,7 @@ def _is_loopback(settings: RunSettings) -> bool:
 
 
 def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
-    """Return the settings the plans rely on; the user's own come last where harmless."""
+    """Return the settings the plans rely on; the user's own come last if harmless."""
     defaults = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -143,7 +143,7 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
     }
     if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
-        # Shuffle files go with the generation's scratch, also where Spark is killed.
+        # Shuffle files go with the generation's scratch, also if Spark is killed.
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
         if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
             # So do the sockets of its Python workers.
@@ -156,7 +156,7 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
 
 
 def _java_options(of_user: str) -> str:
-    """Return the options of the driver's JVM; where the user says otherwise, the user wins."""
+    """Return the options of the driver's JVM; if the user says otherwise, the user wins."""
     collector = "" if _NAMES_COLLECTOR.search(of_user) else _COLLECTOR
     options = (collector, _COMPILER, java_options(), of_user)
     return " ".join(each for each in options if each)

@@ -118,7 +118,7 @@ class Builder:
         return persisted
 
     def schema_of(self, name: str, df: DataFrame) -> tuple[StructType, pa.Schema]:
-        """Return the Spark and Arrow schema of a frame, from memory where known.
+        """Return the Spark and Arrow schema of a frame, from memory if known.
 
         Everything is nullable in it: whether Catalyst can prove a column not null differs from
         one micro-batch to the next (an empty one proves nothing), and state outlives them all.
@@ -131,7 +131,7 @@ class Builder:
         return self.schemas[name]
 
     def columns_of(self, name: str, df: DataFrame) -> list[str]:
-        """Return the columns of a frame, from memory where known."""
+        """Return the columns of a frame, from memory if known."""
         if name not in self.columns:
             self.columns[name] = df.columns
         return self.columns[name]

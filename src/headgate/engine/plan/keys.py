@@ -13,7 +13,7 @@ NO_KEY = "_key"
 
 
 def hash_columns(keys: Sequence[str]) -> list[str]:
-    """Return `_hash`, whose remainder is the subtask, and the stand-in where there is no key."""
+    """Return `_hash`, whose remainder is the subtask, and the stand-in if there is no key."""
     if not keys:
         return [f"0 AS {NO_KEY}", "0 AS _hash"]
     return [f"hash({', '.join(quoted(key) for key in keys)}) AS _hash"]

@@ -21,7 +21,7 @@ class SourceObserved:
 def known_rows(
     source: Source, spec: SourceSpec, start: JsonValue, end: JsonValue
 ) -> SourceObserved | None:
-    """Return the number of rows and their watermark from the source, where it knows them.
+    """Return the number of rows and their watermark from the source, if it knows them.
 
     Looking at every row in passing costs Spark as much as a good part of the query.
     """

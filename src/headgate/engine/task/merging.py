@@ -86,7 +86,7 @@ def merge_groups(rows: pa.Table, groups: Ints, merges: Mapping[str, str]) -> pa.
 def merge_pair(old: pa.Array, new: pa.Array, how: str) -> pa.Array:
     """Merge two partials row by row; a null stands for nothing. Both have the same type.
 
-    Raises `UserError` where a sum no longer fits its type, as Spark does.
+    Raises `UserError` if a sum no longer fits its type, as Spark does.
     """
     try:
         merged = _PAIR[how](old, new)

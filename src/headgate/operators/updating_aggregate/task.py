@@ -32,7 +32,7 @@ EXPIRY_STEPS = 64
 
 
 def expiry_horizon(watermark: int, ttl_us: int) -> int | None:
-    """Return the time before which keys expire, in steps; None where nothing does.
+    """Return the time before which keys expire, in steps; None if nothing does.
 
     The end of all data is no passing of time: it expires nothing.
     """

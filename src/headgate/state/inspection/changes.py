@@ -42,7 +42,7 @@ class TableDiff:
     runs_removed: tuple[str, ...]
     before: Extent
     after: Extent
-    # None where the rows were not compared, or have other columns now.
+    # None if the rows were not compared, or have other columns now.
     changes: KeyChanges | RowChanges | None = None
 
 

@@ -331,7 +331,7 @@ def files_of(metadata: Iterable[OperatorCheckpointMetadata]) -> dict[str, RunRef
 def log_gap(log: EpochLog, manifests: Iterable[Manifest]) -> tuple[Epoch, Epoch] | None:
     """Return the first and the last epoch that the log should have and has not.
 
-    Records before the newest unbroken stretch are in order where a checkpoint of the stretch would
+    Records before the newest unbroken stretch are in order if a checkpoint of the stretch would
     be rebuilt from them: retention keeps just those.
     """
     if not log.epochs:

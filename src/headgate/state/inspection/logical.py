@@ -113,7 +113,7 @@ class StateReader:
     def rows(self, table: LogicalTable) -> Iterator[pa.RecordBatch]:
         """Yield the logical rows, with the columns of `table.schema`, in pieces of bounded size.
 
-        Every file is checked against its checksum: raises `CheckpointInvalid` where one is damaged.
+        Every file is checked against its checksum: raises `CheckpointInvalid` if one is damaged.
         """
         if table.state.kind == "keyed" and not table.state.keys:
             raise UserError(

@@ -84,7 +84,7 @@ def run_query(
     hidden: bool = False,
     rows_max: int | None = None,
 ) -> pl.DataFrame:
-    """Return the answer. Raises `SqlError` where Polars refuses the text."""
+    """Return the answer. Raises `SqlError` if Polars refuses the text."""
     try:
         import polars as pl
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
 """Repairs what can be repaired without a choice that could lose output.
 
-- An epoch record that is lost or damaged, where it is certain which manifest it named: the record
+- An epoch record that is lost or damaged, if it is certain which manifest it named: the record
   is a function of the manifest, so it is written again, byte for byte. What was there before is set
   aside in `set-aside/`, never thrown away.
 - Files that can never become part of a checkpoint: they are deleted as a cleanup would.
@@ -113,7 +113,7 @@ def _suspects(store: ObjectStore, examiner: Examiner) -> list[Epoch]:
 
 
 def _set_aside(store: ObjectStore, path: str) -> str | None:
-    """Copy what is at `path` to where nothing reads it; None where there is nothing."""
+    """Copy what is at `path` to where nothing reads it; None if there is nothing."""
     try:
         data = store.get(path)
     except ObjectNotFound:

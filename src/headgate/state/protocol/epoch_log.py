@@ -90,7 +90,7 @@ def read_manifest(store: ObjectStore, link: EpochRecord | SavepointRecord) -> Ma
 
 @model
 class CheckpointListing:
-    """One line of `headgate checkpoints`. Where the record cannot be read, only epoch and state."""
+    """One line of `headgate checkpoints`. If the record cannot be read, only epoch and state."""
 
     epoch: Epoch
     state: CheckpointState

@@ -34,7 +34,7 @@ def write_graph(store: ObjectStore, graph: PipelineGraph) -> None:
 
 
 def read_graph(store: ObjectStore, fingerprint: str) -> PipelineGraph | None:
-    """Return the graph of a checkpoint; None where it is not kept or was written otherwise."""
+    """Return the graph of a checkpoint; None if it is not kept or was written otherwise."""
     path = layout.graph(fingerprint)
     try:
         graph = from_json(PipelineGraph, store.get(path))

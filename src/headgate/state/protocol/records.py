@@ -112,7 +112,7 @@ class OperatorLink:
 class Manifest:
     """A whole checkpoint. It is complete when it exists, and counts when an epoch record names it.
 
-    The state it holds is: the state of `parent` (nothing where None), then the cuts of the epochs
+    The state it holds is: the state of `parent` (nothing if None), then the cuts of the epochs
     `replayed` (see `recovery/backend.py`; nearly always none), then `cut`.
     """
 
@@ -224,7 +224,7 @@ def read(store: ObjectStore, kind: type[R], path: str, *, job: JobId) -> R:
 
 
 def read_if_present(store: ObjectStore, kind: type[R], path: str, *, job: JobId) -> R | None:
-    """Fetch and decode; None where there is no object."""
+    """Fetch and decode; None if there is no object."""
     try:
         data = store.get(path)
     except ObjectNotFound:

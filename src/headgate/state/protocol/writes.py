@@ -172,13 +172,13 @@ def _check_ignored(
 
 
 def read_fence(store: ObjectStore, job: JobId) -> Generation | None:
-    """Return the generation in `current-generation.json`; None where there is none yet."""
+    """Return the generation in `current-generation.json`; None if there is none yet."""
     record = read_if_present(store, CurrentGeneration, layout.CURRENT_GENERATION, job=job)
     return None if record is None else record.generation
 
 
 def highest_generation(store: ObjectStore, job: JobId) -> Generation | None:
-    """Return the fence, or what it should be where its file is lost or damaged."""
+    """Return the fence, or what it should be if its file is lost or damaged."""
     fence = _readable_fence(store, job)
     return highest_claimed(store, job) if fence is None else fence
 
@@ -298,7 +298,7 @@ def write_checkpoint(
 def _decided(
     store: ObjectStore, facts: CheckpointFacts, encoded: EncodedCheckpoint
 ) -> AlreadyRecorded | Stale | None:
-    """Return what is already settled about the epoch; None where its record may be created."""
+    """Return what is already settled about the epoch; None if its record may be created."""
     try:
         found = store.get(encoded.record_path)
     except ObjectNotFound:
@@ -393,7 +393,7 @@ def write_committed(store: ObjectStore, job: JobId, ref: CheckpointRef) -> None:
 
 
 def _recorder(store: ObjectStore, job: JobId, ref: CheckpointRef) -> Generation | None:
-    """Return whose record the epoch has; None where it has none."""
+    """Return whose record the epoch has; None if it has none."""
     try:
         return read_epoch_record(store, job, ref.epoch).generation
     except CheckpointInvalid as error:
@@ -408,7 +408,7 @@ def write_savepoint(
 ) -> SavepointRecord:
     """Name a recorded checkpoint, so that retention keeps it. The same name again is the same.
 
-    Raises `UserError` where the name is taken by another checkpoint, or where this one is not, or
+    Raises `UserError` if the name is taken by another checkpoint, or if this one is not, or
     no longer, kept.
     """
     record = _recorded(store, job, ref)

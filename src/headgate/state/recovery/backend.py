@@ -86,7 +86,7 @@ class LoadPrepared:
 
 @model
 class NoCheckpoint:
-    """There is nothing to continue from. `newest` is not None where records exist but the caller
+    """There is nothing to continue from. `newest` is not None if records exist but the caller
     allowed to skip them: epochs go on after it, so pass it as `CheckpointFacts.previous`."""
 
     newest: CheckpointRef | None = None
@@ -152,8 +152,8 @@ class StateBackend:
     ) -> LoadPrepared | NoCheckpoint:
         """Phase 2: choose, validate, and plan what every subtask loads.
 
-        Raises `UserError` where the graph would lose state, `UnrecoverableEpoch` where output
-        would be lost or repeated, `CheckpointInvalid` where `at_epoch` cannot be restored.
+        Raises `UserError` if the graph would lose state, `UnrecoverableEpoch` if output
+        would be lost or repeated, `CheckpointInvalid` if `at_epoch` cannot be restored.
         """
         log = read_log(self._store)
         for tries_left in reversed(range(_PREPARE_TRIES)):
@@ -185,9 +185,9 @@ class StateBackend:
 
 
 def foresee_recovery(examiner: Examiner) -> RecoveryOutlook | None:
-    """Say what a recovery would do; None where there is nothing to recover.
+    """Say what a recovery would do; None if there is nothing to recover.
 
-    Raises `UnrecoverableEpoch` where it would be refused.
+    Raises `UnrecoverableEpoch` if it would be refused.
     """
     log = read_log(examiner.store)
     return _Preparation(examiner, log, allow_skip_published=False).foresee()
@@ -462,7 +462,7 @@ def _check_ids(
     metadata: dict[OperatorId, OperatorCheckpointMetadata],
     allow_drop: frozenset[str],
 ) -> None:
-    """Refuse a graph that would silently forget state, where the old graph is not known."""
+    """Refuse a graph that would silently forget state, if the old graph is not known."""
     for operator, entry in metadata.items():
         if entry.kind == "sink" or operator in allow_drop or _keeps(graph, operator, entry.kind):
             continue

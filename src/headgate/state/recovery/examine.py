@@ -90,11 +90,11 @@ class Examiner:
         return self._verdicts[epoch]
 
     def metadata(self, manifest: Manifest) -> dict[OperatorId, OperatorCheckpointMetadata]:
-        """Return all operators' metadata; raise `CheckpointInvalid` where one cannot be read."""
+        """Return all operators' metadata; raise `CheckpointInvalid` if one cannot be read."""
         return {link.operator: self._metadata(manifest, link) for link in manifest.operators}
 
     def operator(self, epoch: Epoch, operator: OperatorId) -> OperatorCheckpointMetadata:
-        """Return one operator's metadata; raise `CheckpointInvalid` where it cannot be read."""
+        """Return one operator's metadata; raise `CheckpointInvalid` if it cannot be read."""
         manifest = self.manifest(epoch)
         for link in manifest.operators:
             if link.operator == operator:
@@ -141,7 +141,7 @@ class Examiner:
         return pending
 
     def check_file(self, file: RunRef | StagedFile) -> None:
-        """Raise `CheckpointInvalid` where a file is not what its reference says."""
+        """Raise `CheckpointInvalid` if a file is not what its reference says."""
         key = (file.path, file.bytes, file.checksum)
         if key not in self._files:
             self._files[key] = self._look_at(file)

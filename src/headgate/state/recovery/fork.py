@@ -77,7 +77,7 @@ def fork_checkpoint(
     """Make `new_job` continue from a checkpoint of `job`. Both stores are the jobs' folders.
 
     May be interrupted anywhere and repeated; until it is complete, the new job refuses to start.
-    Raises `UserError` where the new job exists already, `CheckpointInvalid` where the checkpoint
+    Raises `UserError` if the new job exists already, `CheckpointInvalid` if the checkpoint
     is damaged: nothing is written then.
     """
     manifest = Examiner(source, job).manifest(epoch)

@@ -125,7 +125,7 @@ def _tables_of_all(
 
 
 def _whole(runs: Iterable[RunRef], parallelism: int) -> list[RunRef]:
-    """Put the parts of the old subtasks together again, where all of them are there."""
+    """Put the parts of the old subtasks together again, if all of them are there."""
     by_path: dict[str, list[RunRef]] = {}
     for run in runs:
         by_path.setdefault(run.path, []).append(run)

@@ -173,7 +173,7 @@ class StateTable(ABC):
         """Make the changes of the epoch durable; return a version without scratch.
 
         Writes one object with only what changed. From time to time it also takes in the newest
-        of the older runs, and writes more than one object only where these are large.
+        of the older runs, and writes more than one object only if these are large.
         """
         started = time.perf_counter()
         runs, scratch = self._still_needed(self._version.runs, self._version.scratch)

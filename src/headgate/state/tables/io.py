@@ -184,7 +184,7 @@ class TableIo:
         )
 
     def open_run(self, table: str, ref: RunRef, schema: pa.Schema) -> OpenFile:
-        """Return all rows of a run, filters not applied; from the cache where it is there."""
+        """Return all rows of a run, filters not applied; from the cache if it is there."""
         owner = self.owner(table)
         cached = self.cache.open(ref, owner)
         if cached is not None:

@@ -145,7 +145,7 @@ class KeyedTable(HashedTable):
     ) -> KeyedTable:
         """Open one version; None is the empty table. `_deleted` is added to the schema if absent.
 
-        Call `expire` again after every open, where the table has a time to live.
+        Call `expire` again after every open, if the table has a time to live.
         """
         return cls(io, version, schema, key_columns, name=name)
 
@@ -163,7 +163,7 @@ class KeyedTable(HashedTable):
     def lookup(self, keys: pa.Table | pa.RecordBatch) -> tuple[pa.Table, pa.BooleanArray]:
         """Return the values (all columns but hash, key and tombstone) beside the keys.
 
-        Row i of the result belongs to row i of `keys` and is null where the key is absent; the
+        Row i of the result belongs to row i of `keys` and is null if the key is absent; the
         array says which were found. Sees what this batch has put. Keys may repeat.
         """
         asked = conform(keys, self.key_schema)

@@ -48,7 +48,7 @@ class MultiTable(HashedTable):
     ) -> MultiTable:
         """Open one version; None is the empty table. `_deleted` is added to the schema if absent.
 
-        Call `expire` again after every open, where the table has a time to live.
+        Call `expire` again after every open, if the table has a time to live.
         """
         return cls(io, version, schema, key_columns, name=name)
 

@@ -63,7 +63,7 @@ def conform(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatc
         if isinstance(column, pa.ChunkedArray):
             column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
-            # Arrow keeps chunks apart only where 32-bit offsets would overflow.
+            # Arrow keeps chunks apart only if 32-bit offsets would overflow.
             raise ValueError(f"column {field.name} has more than 2 GiB of values in one batch")
         arrays.append(column)
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -91,7 +91,7 @@ def hashes(batch: pa.RecordBatch) -> Hashes:
 
 
 def times(batch: pa.RecordBatch) -> Ints:
-    """Return the time column as a view, no copy. Only where it has no nulls."""
+    """Return the time column as a view, no copy. Only if it has no nulls."""
     return np.asarray(batch.column(TIME).to_numpy(zero_copy_only=True))
 
 

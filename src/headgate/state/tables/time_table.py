@@ -78,7 +78,7 @@ class TimeTable(StateTable):
     def read(self, min_time: int, max_time_exclusive: int) -> pa.Table:
         """Return the rows of [min_time, max_time_exclusive), this batch's included, in any order.
 
-        Equal rows are not combined, not even where the table was opened with `merge`.
+        Equal rows are not combined, not even if the table was opened with `merge`.
         """
         low = max(min_time, self.horizon)
         parts = []
@@ -172,7 +172,7 @@ def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
 
 
 def time_order(values: Ints) -> Ints:
-    """Return the stable order that sorts times; fast where they span less than half an hour."""
+    """Return the stable order that sorts times; fast if they span less than half an hour."""
     offsets = values - values.min()
     if int(offsets.max()) < 2**31 and len(values) < 2**32:
         packed: Ints = (offsets << 32) | np.arange(len(values), dtype=np.int64)

@@ -44,7 +44,7 @@ class Stopping:
 def enter_stopping(
     facts: JobFacts, running: RunningGeneration | None, mode: StopMode, now_ms: int
 ) -> Step[Stopping]:
-    """Stop as asked. Where no worker runs, or by force, there is nothing to be waited for."""
+    """Stop as asked. If no worker runs, or by force, there is nothing to be waited for."""
     reason = f"stop asked for: {mode}"
     if running is None or mode == "force":
         step = enter_stopping_by_kill(facts, now_ms, reason=reason)
