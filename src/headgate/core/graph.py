@@ -18,7 +18,7 @@ What the kinds of operators are is not said here: see `operator_spec.py`.
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -77,6 +77,12 @@ class Session:
 Window = Annotated[Tumble | Hop | Session, Field(discriminator="kind")]
 
 
+# How two values of a partial become one.
+Merge: TypeAlias = Literal[
+    "sum", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"
+]
+
+
 @model
 class Partial:
     """One mergeable partial aggregate: computed by Spark over new rows, merged with the state."""
@@ -84,7 +90,7 @@ class Partial:
     name: str
     # Spark SQL aggregate over the operator's input columns, e.g. "sum(price)".
     expr: str
-    merge: Literal["sum", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"]
+    merge: Merge
 
 
 @model

@@ -1,9 +1,10 @@
 """What every operator of a graph says about itself, and how its kind is found.
 
 A kind of operator is one folder: `spec.py` is its description, pure and stored with the graph;
-`build.py` makes Spark's plan of it, and `task.py`, if it has one, runs inside Spark's tasks. Those
-of the project are in `headgate/operators`, each with one line in the list of that package. One that
-lies elsewhere is known as soon as its `spec.py` is imported.
+`draft.py` is what SQL's planner knows of it, `build.py` makes Spark's plan of it, and `task.py`, if
+it has one, runs inside Spark's tasks. Those of the project are in `headgate/operators`, each with
+one line in the list of that package. One that lies elsewhere is known as soon as its `spec.py` is
+imported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The kinds of operators: one folder each, and one line here.
 
-`spec.py` of a folder is pure and may import nothing but `core`; everybody may import it. `build.py`
-and `task.py` lie above the engine, which finds them by the folder of the spec. Read
-`core/operator_spec.py` first, then `deduplicate/` as an example with state.
+`spec.py` of a folder is pure and may import nothing but `core`; everybody may import it. `draft.py`
+is the operator while SQL is planned, and belongs to the planner. `build.py` and `task.py` lie above
+the engine, which finds them by the folder of the spec. Read `core/operator_spec.py` and
+`planner/drafts/draft.py` first, then `deduplicate/` as an example with state.
 """
 
 from headgate.operators.deduplicate.spec import DeduplicateSpec

@@ -10,7 +10,6 @@ from __future__ import annotations
 from headgate.core.graph import PipelineGraph
 from headgate.planner.connectors import connector
 from headgate.planner.errors import SqlError, render_error
-from headgate.planner.planning import plan_pipeline
 
 __all__ = ["SqlError", "plan", "render_error"]
 
@@ -21,4 +20,7 @@ def plan(sql: str, *, udf_source: str | None = None, preview: bool = True) -> Pi
     `udf_source` is the text of a Python file with the user's functions. With `preview` false a
     bare SELECT is refused: its rows would have nowhere to go.
     """
+    # Not above: it imports the drafts of all operators, and they import from this package.
+    from headgate.planner.planning import plan_pipeline
+
     return plan_pipeline(sql, find_connector=connector, udf_source=udf_source, preview=preview)

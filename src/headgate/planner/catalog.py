@@ -53,6 +53,16 @@ class ConnectorTable:
             **{g.name: g.type for g in self.generated},
         }
 
+    def declared(self) -> tuple[Column, ...]:
+        """Return the columns in the order of their declaration, those from metadata among them."""
+        columns = {c.name: c for c in self.columns}
+        columns |= {c.name: c for c, _ in self.metadata}
+        return tuple(columns[n] for n in self.order if n in columns)
+
+    def sorted_options(self) -> dict[str, JsonValue]:
+        """Return the options in an order that the text does not decide."""
+        return dict(sorted(self.options.items()))
+
 
 @dataclass
 class MemoryTable:

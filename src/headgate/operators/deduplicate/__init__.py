@@ -1,1 +1,1 @@
-"""The first row of every key. Pure: `spec.py`; on Spark: the rest."""
+"""The first row of every key. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

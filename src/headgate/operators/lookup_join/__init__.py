@@ -1,1 +1,1 @@
-"""The join with a table that is looked up. Pure: `spec.py`; on Spark: `build.py`."""
+"""The join with a table that is looked up. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

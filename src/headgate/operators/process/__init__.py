@@ -1,1 +1,1 @@
-"""The user's code over keyed state and timers. Pure: `spec.py`; on Spark: the rest."""
+"""The user's code over keyed state and timers. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

@@ -1,1 +1,1 @@
-"""Expressions and a filter over one input. Pure: `spec.py`; on Spark: `build.py`."""
+"""Expressions and a filter over one input. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

@@ -1,1 +1,1 @@
-"""Stages what a connector will publish. Pure: `spec.py`; on Spark: the rest."""
+"""Stages what a connector will publish. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

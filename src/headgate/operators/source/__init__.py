@@ -1,1 +1,1 @@
-"""Rows of a connector table, with their event time. Pure: `spec.py`; on Spark: `build.py`."""
+"""Rows of a connector table, with their time. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

@@ -1,1 +1,1 @@
-"""Any Spark SQL over its inputs, without state. Pure: `spec.py`; on Spark: `build.py`."""
+"""Any Spark SQL over its inputs, without state. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

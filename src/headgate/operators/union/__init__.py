@@ -1,1 +1,1 @@
-"""All rows of several inputs. Pure: `spec.py`; on Spark: `build.py`."""
+"""All rows of several inputs. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

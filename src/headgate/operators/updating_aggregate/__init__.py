@@ -1,1 +1,1 @@
-"""GROUP BY without a window. Pure: `spec.py`; on Spark: the rest."""
+"""GROUP BY without a window. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

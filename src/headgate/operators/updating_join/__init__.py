@@ -1,1 +1,1 @@
-"""The join of two streams, both sides kept. Pure: `spec.py`; on Spark: the rest."""
+"""The join of two streams, both sides kept. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

@@ -1,1 +1,1 @@
-"""Tumbling, hopping and session windows. Pure: `spec.py`; on Spark: the rest."""
+"""Tumbling, hopping and session windows. Pure: `spec.py`, `draft.py`; on Spark: the rest."""

@@ -1,1 +1,1 @@
-"""Statements to a drafted graph. Read `select.py` first, then `relation.py` and `draft.py`."""
+"""Statements to a drafted graph. Read `select.py` first, then `relation.py`."""

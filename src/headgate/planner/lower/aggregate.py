@@ -8,23 +8,21 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Session, Window
+from headgate.operators.sql.draft import SqlDraft
+from headgate.operators.updating_aggregate.draft import UpdatingAggregateDraft
+from headgate.operators.window_aggregate.draft import WindowAggregateDraft
+from headgate.planner.drafts.aggregate import DraftPartial
+from headgate.planner.drafts.draft import Draft, Exprs, Types, column
+from headgate.planner.drafts.meanings import short_digest
 from headgate.planner.errors import error_at
-from headgate.planner.functions import is_aggregate, is_volatile
+from headgate.planner.functions import is_aggregate
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.binding import conjuncts
 from headgate.planner.lower.columns import is_path, path_name, qualified
 from headgate.planner.lower.context import Context, aggregating
-from headgate.planner.lower.draft import (
-    AggregateDraft,
-    Draft,
-    DraftPartial,
-    Exprs,
-    SqlDraft,
-    Types,
-    column,
-)
 from headgate.planner.lower.items import Item
-from headgate.planner.lower.partials import short_digest, split_aggregate
+from headgate.planner.lower.kept_rows import as_spark_aggregate, over_rows
+from headgate.planner.lower.partials import split_aggregate
 from headgate.planner.lower.relation import (
     Field,
     Relation,
@@ -269,22 +267,33 @@ def _operator(
     types |= {names[t]: _result_type(c, relation.draft.types) for t, c in calls.items()}
     if relation.window is not None:
         udafs = context.udafs()
-        known = {t: _as_spark_aggregate(c.copy(), udafs) for t, c in calls.items()}
+        known = {t: as_spark_aggregate(c.copy(), udafs) for t, c in calls.items()}
         return _stateless(source, grouping, known, names, types), names
     partials, rows, outputs = _state(source, grouping, calls, names, context.udafs())
-    draft = AggregateDraft(
+    ttl_ms = context.catalog.updating_ttl_ms
+    if grouping.window is None:
+        updating = UpdatingAggregateDraft(
+            inputs=[source.draft],
+            types=types,
+            keys=grouping.keys,
+            partials=partials,
+            rows=rows,
+            outputs=outputs,
+            ttl_ms=ttl_ms,
+        )
+        return updating, names
+    windowed = WindowAggregateDraft(
         inputs=[source.draft],
         types=types,
-        updating=grouping.window is None,
         window=grouping.window,
         window_name=grouping.window_name,
         keys=grouping.keys,
         partials=partials,
         rows=rows,
         outputs=outputs,
-        ttl_ms=context.catalog.updating_ttl_ms,
+        ttl_ms=ttl_ms,
     )
-    return draft, names
+    return windowed, names
 
 
 def _result_type(call: exp.Expr, types: Types) -> str | None:
@@ -337,7 +346,7 @@ def _state(
         return dict(sorted(partials.items())), {}, outputs
     rows: Exprs = {}
     for text, call in calls.items():
-        outputs[names[text]] = _over_rows(call, rows, udafs)
+        outputs[names[text]] = over_rows(call, rows, udafs)
     if not rows:
         # Aggregates of constants read nothing, but how many rows there are is still their matter.
         rows["v_row"] = exp.true()
@@ -347,87 +356,6 @@ def _state(
 
 def _counts_rows(call: exp.Expr) -> bool:
     return isinstance(call, exp.Count) and isinstance(call.this, exp.Star | exp.Literal)
-
-
-def _over_rows(call: exp.Expr, rows: Exprs, udafs: frozenset[str]) -> exp.Expr:
-    """Return the aggregate over kept columns, and add what it needs to `rows`.
-
-    What is kept are the values of its arguments: they are computed once, and are smaller than
-    the columns they are made of.
-    """
-    result = call.copy()
-    for argument in list(_arguments(result)):
-        name = f"v_{short_digest(spark_text(argument))}"
-        if is_path(argument):
-            # Two paths may have one name: `a.b` and a column called `a_b`.
-            wanted = f"v_{path_name(argument)}"
-            if spark_text(rows.get(wanted, argument)) == spark_text(argument):
-                name = wanted
-        rows[name] = argument.copy()
-        argument.replace(column(name))
-    return _as_spark_aggregate(result, udafs)
-
-
-def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Return what an aggregate call reads, below DISTINCT, ORDER BY, FILTER and WITHIN GROUP.
-
-    Constants are not read: Spark insists that some, such as the fraction of a percentile, are
-    constants where it computes the aggregate.
-    """
-    inside = (
-        exp.AggFunc,
-        exp.Distinct,
-        exp.Order,
-        exp.Ordered,
-        exp.Where,
-        exp.Filter,
-        exp.WithinGroup,
-    )
-    constant = (exp.Literal, exp.Star, exp.Boolean, exp.Null, exp.Var, exp.DataType, exp.Identifier)
-    for child in node.iter_expressions():
-        if isinstance(child, inside) or (child is node.this and isinstance(child, exp.Anonymous)):
-            yield from _arguments(child)
-        elif not isinstance(child, constant) and not _is_constant(child):
-            yield child
-
-
-def _is_constant(node: exp.Expr) -> bool:
-    return node.find(exp.Column) is None and not is_volatile(node)
-
-
-def _as_spark_aggregate(call: exp.Expr, udafs: frozenset[str]) -> exp.Expr:
-    """Return the call as Spark knows it: a user's aggregate is a function of lists of values.
-
-    Lists of several arguments belong together, so a row with a null in one of them is in none.
-    """
-    inner = call.this if isinstance(call, exp.Filter) else call
-    if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in udafs:
-        return call
-    arguments = inner.expressions
-    conditions = [call.expression.this] if isinstance(call, exp.Filter) else []
-    if len(arguments) == 1:
-        lists = [_collected(arguments[0], conditions)]
-    else:
-        conditions += [exp.Is(this=a.copy(), expression=exp.Null()).not_() for a in arguments]
-        fields = [
-            part
-            for number, argument in enumerate(arguments)
-            for part in (exp.Literal.string(f"a{number}"), argument)
-        ]
-        row = exp.Anonymous(this="named_struct", expressions=fields)
-        lists = [
-            exp.Dot(this=_collected(row, conditions), expression=exp.to_identifier(f"a{number}"))
-            for number in range(len(arguments))
-        ]
-    return exp.Anonymous(this=inner.name, expressions=lists)
-
-
-def _collected(value: exp.Expr, conditions: list[exp.Expr]) -> exp.Expr:
-    collected = exp.Anonymous(this="collect_list", expressions=[value.copy()])
-    if not conditions:
-        return collected
-    where = exp.Where(this=exp.and_(*(c.copy() for c in conditions)))
-    return exp.Filter(this=collected, expression=where)
 
 
 def _stateless(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import error_at
 from headgate.planner.functions import (
     TIME_WINDOWS,
@@ -14,7 +15,6 @@ from headgate.planner.functions import (
     is_aggregate,
     is_known_function,
 )
-from headgate.planner.lower.draft import column
 from headgate.planner.lower.relation import Field
 from headgate.planner.spark_sql import generated_name
 from headgate.planner.trees import copied

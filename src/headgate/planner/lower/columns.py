@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from headgate.planner.lower.draft import column
+from headgate.planner.drafts.draft import column
 from headgate.planner.spark_sql import spark_text
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.operators.sink.draft import SinkDraft
+from headgate.operators.source.draft import SourceDraft
 from headgate.planner.catalog import Catalog, ConnectorTable, MemoryTable
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.binding import Binder
-from headgate.planner.lower.draft import SinkDraft, SourceDraft, column
 from headgate.planner.lower.relation import Field, Relation
 
 

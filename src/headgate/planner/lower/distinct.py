@@ -7,18 +7,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
+from headgate.operators.deduplicate.draft import DeduplicateDraft
+from headgate.operators.sql.draft import SqlDraft
+from headgate.operators.updating_aggregate.draft import UpdatingAggregateDraft
+from headgate.planner.drafts.aggregate import DraftPartial
+from headgate.planner.drafts.draft import Draft, Exprs, column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.aggregate import MUST_HAVE_WINDOW
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import (
-    AggregateDraft,
-    DeduplicateDraft,
-    Draft,
-    DraftPartial,
-    Exprs,
-    SqlDraft,
-    column,
-)
 from headgate.planner.lower.relation import Relation, computed, unique_names
 
 
@@ -58,15 +54,12 @@ def _within_window(source: Relation) -> SqlDraft:
     )
 
 
-def _of_changes(context: Context, source: Relation) -> AggregateDraft:
+def _of_changes(context: Context, source: Relation) -> UpdatingAggregateDraft:
     """An updating stream has a row as long as one insert of it is not taken back."""
     counted = DraftPartial(expr=exp.Sum(this=column(OP_COLUMN)), merge="sum")
-    return AggregateDraft(
+    return UpdatingAggregateDraft(
         inputs=[source.draft],
         types=dict(source.draft.types),
-        updating=True,
-        window=None,
-        window_name="window",
         keys={n: column(n) for n in source.draft.types},
         partials={"_rows": counted},
         rows={},

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headgate.operators.sink.draft import SinkDraft
+from headgate.operators.source.draft import SourceDraft
 from headgate.planner.catalog import ConnectorTable, MemoryTable
 from headgate.planner.errors import error_at
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import AggregateDraft, SinkDraft, SourceDraft
 from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.relation import Field, Relation, computed, unique_names
 from headgate.planner.rewrites.json_access import json_value
@@ -122,13 +123,7 @@ def _keyed(table: ConnectorTable, relation: Relation) -> ConnectorTable:
 
 def key_of(relation: Relation) -> tuple[str, ...]:
     """Return the fields that are a key of an updating stream; empty where there is none."""
-    draft = relation.draft
-    if isinstance(draft, AggregateDraft):
-        keys = tuple(draft.keys)
-    elif isinstance(draft, SourceDraft):
-        keys = draft.table.primary_key
-    else:
-        return ()
+    keys = relation.draft.row_key()
     by_column = {_column_name(relation, f.expr): f.name for f in reversed(relation.fields)}
     names = [by_column.get(key) for key in keys]
     return tuple(n for n in names if n is not None) if all(names) else ()

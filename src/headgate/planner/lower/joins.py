@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from headgate.core.graph import TIMESTAMP_COLUMN, Session
+from headgate.operators.sql.draft import SqlDraft
 from headgate.planner.catalog import ConnectorTable
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import SqlError, error_at
 from headgate.planner.lower.binding import Binder, conjuncts
 from headgate.planner.lower.columns import qualified, unqualified
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import SqlDraft, column
 from headgate.planner.lower.lookup_join import lower_lookup_join
 from headgate.planner.lower.relation import Field, Relation, filtered_draft, unique_names
 from headgate.planner.lower.updating_join import lower_updating_join

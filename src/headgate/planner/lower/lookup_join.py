@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headgate.operators.lookup_join.draft import LookupJoinDraft
 from headgate.planner.catalog import ConnectorTable
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.binding import conjuncts
 from headgate.planner.lower.columns import map_columns, qualified, unqualified
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import LookupDraft, column
 from headgate.planner.lower.relation import Field, Relation, filtered_draft, unique_names
 
 
@@ -39,7 +40,7 @@ def lower_lookup_join(
         raise error_at(at, f"a lookup join must give the PRIMARY KEY column '{missing[0]}'")
     names = unique_names(f.name for f in fields)
     types = table.types()
-    draft = LookupDraft(
+    draft = LookupJoinDraft(
         inputs=[filtered_draft(left).draft],
         types={
             n: types.get(f.expr.name)
@@ -49,7 +50,7 @@ def lower_lookup_join(
         },
         table=table,
         keys=[keys[name] for name in table.primary_key],
-        join=kind,
+        join="left" if kind == "left" else "inner",
         outputs={n: _output(f.expr) for n, f in zip(names, fields, strict=True)},
     )
     joined = tuple(replace(f, expr=column(n)) for n, f in zip(names, fields, strict=True))

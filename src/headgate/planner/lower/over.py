@@ -7,11 +7,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.operators.sql.draft import SqlDraft
+from headgate.planner.drafts.draft import column
+from headgate.planner.drafts.meanings import short_digest
 from headgate.planner.errors import error_at
 from headgate.planner.functions import is_aggregate
 from headgate.planner.lower.columns import qualified
-from headgate.planner.lower.draft import SqlDraft, column
-from headgate.planner.lower.partials import short_digest
 from headgate.planner.lower.relation import Relation, filtered_draft
 from headgate.planner.spark_sql import spark_text
 

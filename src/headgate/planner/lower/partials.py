@@ -5,16 +5,17 @@ What is not split here is computed by Spark over the kept rows when it is needed
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from headgate.core.graph import OP_COLUMN
+from headgate.core.graph import OP_COLUMN, Merge
+from headgate.planner.drafts.aggregate import DraftPartial
+from headgate.planner.drafts.draft import column
+from headgate.planner.drafts.meanings import short_digest
 from headgate.planner.infer import infer_type
 from headgate.planner.lower.columns import is_path, path_name
-from headgate.planner.lower.draft import DraftPartial, Merge, column
 from headgate.planner.spark_sql import generated_name, spark_text
 from headgate.planner.types import FLOATING, INTEGRAL
 
@@ -83,10 +84,6 @@ def partial_name(expr: exp.Expr) -> str:
     if isinstance(expr, exp.AggFunc) and is_path(expr.this):
         return f"p_{generated_name(expr)}_{path_name(expr.this)}"
     return f"p_{short_digest(spark_text(expr))}"
-
-
-def short_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _mergeable(argument: exp.Expr, merge: Merge, types: Mapping[str, str | None]) -> bool:

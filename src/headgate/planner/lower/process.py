@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from headgate.operators.process.draft import ProcessDraft
+from headgate.planner.drafts.draft import Exprs, column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import Exprs, ProcessDraft, column
 from headgate.planner.lower.relation import Field, Relation, filtered_draft
 from headgate.planner.options import Options
 from headgate.planner.statements import CreateTable

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.distinct import distinct
-from headgate.planner.lower.draft import column
 from headgate.planner.lower.from_clause import Scope, with_columns
 from headgate.planner.lower.relation import Relation, computed, unique_names
 from headgate.planner.lower.select import check_clauses, lower_select

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from headgate.core.graph import Window
+from headgate.operators.project.draft import ProjectDraft
+from headgate.planner.drafts.draft import Draft, column
 from headgate.planner.functions import is_volatile
 from headgate.planner.infer import infer_type
-from headgate.planner.lower.draft import Draft, ProjectDraft, column
 
 # Beyond this size an expression is computed once instead of being copied into its users.
 _INLINE_NODES_MAX = 200

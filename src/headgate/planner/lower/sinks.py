@@ -7,7 +7,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
-from headgate.planner.lower.draft import Draft, SinkDraft, SqlDraft, UnionDraft, column
+from headgate.operators.sink.draft import SinkDraft
+from headgate.operators.sql.draft import SqlDraft
+from headgate.operators.union.draft import UnionDraft
+from headgate.planner.drafts.draft import Draft, column
 
 
 def merged_sinks(sinks: list[SinkDraft]) -> list[SinkDraft]:

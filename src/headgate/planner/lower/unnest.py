@@ -7,10 +7,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN
+from headgate.operators.sql.draft import SqlDraft
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.columns import qualified
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import SqlDraft, column
 from headgate.planner.lower.relation import Field, Relation, filtered_draft, unique_names
 from headgate.planner.spark_sql import spark_text
 

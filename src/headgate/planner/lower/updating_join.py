@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headgate.operators.updating_join.draft import UpdatingJoinDraft
+from headgate.planner.drafts.draft import column
 from headgate.planner.errors import error_at
 from headgate.planner.lower.columns import map_paths, path_name, paths, unqualified
 from headgate.planner.lower.context import Context
-from headgate.planner.lower.draft import UpdatingJoinDraft, column
 from headgate.planner.lower.relation import Field, Relation, filtered_draft, unique_names
 from headgate.planner.spark_sql import spark_text
 

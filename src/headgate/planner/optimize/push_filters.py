@@ -1,22 +1,20 @@
-"""A filter right above a source moves into it, where every reader of the source has it."""
+"""A filter right above a source moves into it, if every reader of the source has it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
+from headgate.operators.project.draft import ProjectDraft
+from headgate.operators.source.draft import SourceDraft
+from headgate.planner.drafts.draft import Draft, topological
 from headgate.planner.functions import is_volatile
-from headgate.planner.lower.draft import (
-    Draft,
-    ProjectDraft,
-    SinkDraft,
-    SourceDraft,
-    topological,
-)
 from headgate.planner.spark_sql import spark_text
 
 
-def push_filters(sinks: list[SinkDraft]) -> None:
-    drafts = topological(list(sinks))
+def push_filters(sinks: Sequence[Draft]) -> None:
+    drafts = topological(sinks)
     for source in drafts:
         if isinstance(source, SourceDraft):
             _push(source, [d for d in drafts if source in d.inputs])
