@@ -10,6 +10,7 @@ from typing import Literal
 
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.model import JsonValue, model
+from headgate.core.operator_spec import Role
 
 # The watermark before any row was read, and after the end of all data.
 WATERMARK_MIN = -(2**62)
@@ -105,12 +106,12 @@ class SubtaskAck:
     new_bytes: int = 0
 
 
-def subtasks_owed(kind: str, parallelism: int) -> int:
-    """Return how many acknowledgements an operator of this kind owes for every checkpoint.
+def subtasks_owed(role: Role | None, parallelism: int) -> int:
+    """Return how many acknowledgements an operator of this role owes for every checkpoint.
 
     Sources are cut by the driver, so they owe one; the others one per subtask.
     """
-    return 1 if kind == "source" else parallelism
+    return 1 if role == "source" else parallelism
 
 
 @model

@@ -66,12 +66,26 @@ class OperatorSpec:
 
 def spec_class(kind: str) -> type[OperatorSpec]:
     """Return the class of a kind. Raises `ValueError` for one that nobody has defined."""
-    if kind not in _kinds:
-        import_module(_BUILT_IN)
-    if kind not in _kinds:
+    found = _find(kind)
+    if found is None:
         known = ", ".join(sorted(_kinds))
         raise ValueError(f"unknown kind of operator '{kind}': the known ones are {known}")
-    return _kinds[kind]
+    return found
+
+
+def role_of(kind: str) -> Role | None:
+    """Return the role of a kind as it was stored; None if it is not known here.
+
+    A checkpoint can be looked at without the code of its operators.
+    """
+    found = _find(kind)
+    return None if found is None else found.role
+
+
+def _find(kind: str) -> type[OperatorSpec] | None:
+    if kind not in _kinds:
+        import_module(_BUILT_IN)
+    return _kinds.get(kind)
 
 
 def spec_classes() -> tuple[type[OperatorSpec], ...]:

@@ -121,7 +121,7 @@ class CountingWorker:
         failpoint("worker.before_acks")
         start, self._last_cut = self._last_cut, self._rows
         for operator in self._start.graph.checkpointed():
-            for subtask in range(subtasks_owed(operator.spec.kind, self._start.parallelism)):
+            for subtask in range(subtasks_owed(operator.spec.role, self._start.parallelism)):
                 ack = SubtaskAck(
                     operator=operator.id,
                     subtask=Subtask(subtask),

@@ -25,6 +25,7 @@ from headgate.cli.render import (
     standard_console,
 )
 from headgate.core.model import JsonValue, to_python
+from headgate.core.operator_spec import role_of
 from headgate.state.inspection.changes import (
     CheckpointDiff,
     KeyChanges,
@@ -95,7 +96,7 @@ def _show_operator(console: Console, operator: OperatorDiff) -> None:
     if only:
         only += "first one" if operator.before else "second one"
     console.print(f"\n[bold]{operator.operator}[/] ({operator.kind}{only})")
-    if operator.kind == "source":
+    if role_of(operator.kind) == "source":
         _show_moved(console, "watermark", operator.watermark_before, operator.watermark_after)
     for value in operator.values:
         text = f"  {value.name} {_brief(value.before)} -> {_brief(value.after)}"

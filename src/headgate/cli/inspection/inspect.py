@@ -171,7 +171,7 @@ def _ref(ref: CheckpointRef | None) -> str:
 
 def _show_operator(console: Console, operator: OperatorCheckpointMetadata) -> None:
     console.print(f"\n[bold]{operator.operator}[/] ({operator.kind})")
-    if operator.kind == "source":
+    if operator.role == "source":
         console.print(f"  watermark {format_watermark(operator.watermark)}")
     for name, value in operator.globals.items():
         console.print(f"  {name} {_brief(value)}", markup=False)
@@ -186,7 +186,7 @@ def _show_operator(console: Console, operator: OperatorCheckpointMetadata) -> No
             [("", f.path, f"{f.rows:,}", format_bytes(f.bytes), f.epoch) for f in staged],
             right=("rows", "bytes", "epoch"),
         )
-    if operator.kind != "source":
+    if operator.role != "source":
         _show_timings(console, operator)
 
 

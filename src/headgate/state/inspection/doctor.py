@@ -235,7 +235,7 @@ class _Checkup:
                 metadata = self._examiner.operator(manifest.epoch, link.operator)
             except CheckpointInvalid as error:
                 self._note(self._state_damage, link.path, error, manifest.epoch)
-                if link.kind == "sink" and pending:
+                if link.role == "sink" and pending:
                     self._note(self._output_damage, link.path, error, manifest.epoch)
                 continue
             for file in files_of([metadata]).values():

@@ -6,6 +6,7 @@ from headgate.core.checkpoint import CheckpointRef, EpochCut, SubtaskAck, subtas
 from headgate.core.errors import InternalError
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.core.model import JsonValue, model
+from headgate.core.operator_spec import role_of
 from headgate.state.protocol import layout
 from headgate.state.protocol.records import (
     EpochRecord,
@@ -124,7 +125,7 @@ def _complete_acks(facts: CheckpointFacts) -> dict[OperatorId, list[SubtaskAck]]
             )
         grouped[ack.operator].append(ack)
     for operator, acks in grouped.items():
-        owed = subtasks_owed(facts.kinds[operator], facts.parallelism)
+        owed = subtasks_owed(role_of(facts.kinds[operator]), facts.parallelism)
         if [ack.subtask for ack in acks] != list(range(owed)):
             raise InternalError(
                 f"epoch {facts.epoch}: operator {operator} owes acknowledgements of {owed} "

@@ -29,6 +29,7 @@ from headgate.core.checkpoint import (
 from headgate.core.errors import CheckpointInvalid, ObjectNotFound
 from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.model import JsonValue, from_json, model, to_json
+from headgate.core.operator_spec import Role, role_of
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol.layout import safe_relative
 
@@ -92,6 +93,10 @@ class OperatorCheckpointMetadata:
     subtasks: tuple[SubtaskState, ...]
     globals: dict[str, JsonValue] = {}  # noqa: RUF012
 
+    @property
+    def role(self) -> Role | None:
+        return role_of(self.kind)
+
     def staged(self) -> tuple[StagedFile, ...]:
         return tuple(file for state in self.subtasks for file in state.staged)
 
@@ -106,6 +111,10 @@ class OperatorLink:
     path: str
     bytes: int
     sha256: str
+
+    @property
+    def role(self) -> Role | None:
+        return role_of(self.kind)
 
 
 @model

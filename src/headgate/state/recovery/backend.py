@@ -234,7 +234,7 @@ class _Preparation:
             subtasks=plan_subtasks(kept, parallelism),
             globals=values,
             cut=None if manifest is None else manifest.cut,
-            pending_commits=tuple(c for c in commits if _keeps(graph, c.operator, "sink")),
+            pending_commits=tuple(c for c in commits if _has_sink(graph, c.operator)),
             replays=base.replays,
         )
         return LoadPrepared(
@@ -257,7 +257,7 @@ class _Preparation:
         _, metadata = self._load(base.checkpoint)
         if base.replays:
             last = self._examiner.manifest(base.replays[-1].epoch)
-            sinks = (link.operator for link in last.operators if link.kind == "sink")
+            sinks = (link.operator for link in last.operators if link.role == "sink")
             self._rebuilt_sinks(sinks, base, metadata)
         return RecoveryOutlook(
             newest=newest,
@@ -456,6 +456,10 @@ def _keeps(graph: PipelineGraph, operator: OperatorId, kind: str) -> bool:
     return any(o.id == operator and o.spec.kind == kind for o in graph.operators)
 
 
+def _has_sink(graph: PipelineGraph, operator: OperatorId) -> bool:
+    return any(sink.id == operator for sink in graph.sinks())
+
+
 def _check_ids(
     graph: PipelineGraph,
     manifest: Manifest,
@@ -464,7 +468,7 @@ def _check_ids(
 ) -> None:
     """Refuse a graph that would silently forget state, if the old graph is not known."""
     for operator, entry in metadata.items():
-        if entry.kind == "sink" or operator in allow_drop or _keeps(graph, operator, entry.kind):
+        if entry.role == "sink" or operator in allow_drop or _keeps(graph, operator, entry.kind):
             continue
         kinds = [o.spec.kind for o in graph.operators if o.id == operator]
         change = f"is now a {kinds[0]}" if kinds else "is no longer there"
@@ -482,7 +486,7 @@ def _check_sinks(
 ) -> None:
     """Refuse a graph without a sink that still has output to publish."""
     for commit in commits:
-        if commit.operator in allow_drop or _keeps(graph, commit.operator, "sink"):
+        if commit.operator in allow_drop or _has_sink(graph, commit.operator):
             continue
         raise UserError(
             f"epoch {commit.epoch} has output of the sink '{commit.operator}' that is not yet "

@@ -107,7 +107,7 @@ class Examiner:
         commits: list[SinkCommit] = []
         for link in manifest.operators:
             # Damage to the state must not stand in the way of the output.
-            if link.kind != "sink":
+            if link.role != "sink":
                 continue
             metadata = self._metadata(manifest, link)
             for file in metadata.staged():
@@ -254,7 +254,7 @@ class Examiner:
             manifest.attempt,
             manifest.parallelism,
         )
-        owed = list(range(subtasks_owed(found.kind, found.parallelism)))
+        owed = list(range(subtasks_owed(found.role, found.parallelism)))
         if said != meant or [state.subtask for state in found.subtasks] != owed:
             raise CheckpointInvalid(
                 f"{link.path} and the manifest contradict each other: {said} is not {meant}, or "

@@ -171,7 +171,7 @@ def _facts(verdict: Intact, new_job: JobId) -> CheckpointFacts:
 
 def _acks(entry: OperatorCheckpointMetadata) -> Iterator[SubtaskAck]:
     values: dict[str, JsonValue] = dict(entry.globals)
-    if entry.kind == "sink":
+    if entry.role == "sink":
         values = {}
     for state in entry.subtasks:
         yield SubtaskAck(
