@@ -1,4 +1,4 @@
-"""A guess at the Spark type of an expression; None where only Catalyst knows."""
+"""A guess at the Spark type of an expression; None if only Catalyst knows."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class TableOption(exp.Expression):
 
 
 class CreateTable(exp.Expression):
-    """`expressions` are the elements between the parentheses; None where there were none."""
+    """`expressions` are the elements between the parentheses; None if there were none."""
 
     arg_types = {  # noqa: RUF012
         "this": True,

@@ -228,7 +228,7 @@ def _role(create: CreateTable, options: Options, connector: Connector) -> Role:
 
 
 def _default_columns(create: CreateTable, connector: Connector, elements: _Elements) -> None:
-    """Declare the columns of a connector that knows them, where the statement has none."""
+    """Declare the columns of a connector that knows them, if the statement has none."""
     for known in connector.columns:
         node = TableColumn(
             this=exp.to_identifier(known.name).update_positions(create.this),
@@ -284,7 +284,7 @@ def _time(
     updating: bool,
     bind: BindColumns,
 ) -> tuple[exp.Expr | None, exp.Expr | None]:
-    """Return (event time, watermark) over the declared columns; None where there is none."""
+    """Return (event time, watermark) over the declared columns; None if there is none."""
     for key, name in names.items():
         if name is not None and role != "source":
             raise error_at(options.at(key), f"option '{key}' belongs to a source")

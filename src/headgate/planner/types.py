@@ -1,6 +1,6 @@
 """SQL types as Spark DDL type strings, and a guess at the type of an expression.
 
-Catalyst knows the types; the planner asks only where it must choose between two ways of computing
+Catalyst knows the types; the planner asks only if it must choose between two ways of computing
 the same thing. `None` means: not known here.
 """
 
@@ -77,7 +77,7 @@ def _struct_field(field: exp.Expr) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Quote a name for a DDL type string where it is not a plain word."""
+    """Quote a name for a DDL type string if it is not a plain word."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[:1].isdigit()
     return name if plain else "`" + name.replace("`", "``") + "`"
 
@@ -93,7 +93,7 @@ def _decimal(data_type: exp.DataType) -> str:
 
 
 def field_type(outer: str, name: str) -> str | None:
-    """Return the type of a struct's field; None where the type is no struct or lacks the field."""
+    """Return the type of a struct's field; None if the type is no struct or lacks the field."""
     if not outer.startswith("struct<"):
         return None
     for part in _split(outer[len("struct<") : -1]):

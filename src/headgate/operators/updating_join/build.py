@@ -26,7 +26,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     keys = [f"_k{position}" for position in range(len(spec.left_keys))]
     left = _prefixed("l_", spec.left_columns)
     right = _prefixed("r_", spec.right_columns)
-    # Spark finds the common types: keys of different types are equal where their values are.
+    # Spark finds the common types: keys of different types are equal if their values are.
     both = _side(left_input.df, LEFT, keys, spec.left_keys, left, right).union(
         _side(right_input.df, RIGHT, keys, spec.right_keys, left, right)
     )

@@ -297,7 +297,7 @@ def _operator(
 
 
 def _result_type(call: exp.Expr, types: Types) -> str | None:
-    """Return the type of an aggregate's value where a later aggregate may ask for it."""
+    """Return the type of an aggregate's value if a later aggregate may ask for it."""
     inner = call.this if isinstance(call, exp.Filter) else call
     if isinstance(inner, exp.Count):
         return "bigint"

@@ -112,7 +112,7 @@ def _into_sink(
 
 
 def _keyed(table: ConnectorTable, relation: Relation) -> ConnectorTable:
-    """Give a sink of changes the key of its rows, where it declares none but the rows have one.
+    """Give a sink of changes the key of its rows, if it declares none but the rows have one.
 
     So a changed row is written as an update, not as a delete and a create.
     """
@@ -122,7 +122,7 @@ def _keyed(table: ConnectorTable, relation: Relation) -> ConnectorTable:
 
 
 def key_of(relation: Relation) -> tuple[str, ...]:
-    """Return the fields that are a key of an updating stream; empty where there is none."""
+    """Return the fields that are a key of an updating stream; empty if there is none."""
     keys = relation.draft.row_key()
     by_column = {_column_name(relation, f.expr): f.name for f in reversed(relation.fields)}
     names = [by_column.get(key) for key in keys]
@@ -170,7 +170,7 @@ def _cast_by_position(
 
 
 def _certain_type(relation: Relation, expr: exp.Expr) -> str | None:
-    """Return the type where it was declared; a guess is not enough to leave out a cast."""
+    """Return the type if it was declared; a guess is not enough to leave out a cast."""
     if isinstance(expr, exp.Column) and isinstance(relation.draft, SourceDraft):
         return relation.draft.types.get(expr.name)
     return relation.type_of(expr) if isinstance(expr, exp.Cast) else None

@@ -110,7 +110,7 @@ def _both(left: Relation, right: Relation) -> tuple[Field, ...]:
 
 
 def _binds(binder: Binder, node: exp.Expr) -> set[str] | None:
-    """Return the sides that a filter reads; None where it also reads something else."""
+    """Return the sides that a filter reads; None if it also reads something else."""
     try:
         bound = binder.bind(node)
     except SqlError:

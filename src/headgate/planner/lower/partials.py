@@ -1,4 +1,4 @@
-"""Splits an aggregate into partials that can be merged, where that is exact.
+"""Splits an aggregate into partials that can be merged, if that is exact.
 
 What is not split here is computed by Spark over the kept rows when it is needed.
 """
@@ -41,7 +41,7 @@ class Split:
 def split_aggregate(
     call: exp.Expr, types: Mapping[str, str | None], *, updating: bool
 ) -> Split | None:
-    """Return the split of an aggregate over bound arguments; None where it needs the rows.
+    """Return the split of an aggregate over bound arguments; None if it needs the rows.
 
     With an updating input only sums can be undone, so only they are split: each row counts as
     often as its `_op` says.

@@ -1,6 +1,6 @@
 """What a FROM item or a query is while it is lowered: columns over a draft, not yet computed.
 
-Projections and filters are kept here and become an operator only where something needs them
+Projections and filters are kept here and become an operator only if something needs them
 computed. So nested selects collapse into one, and an expression of an outer query is known in
 terms of the operator that makes its rows.
 """
@@ -70,7 +70,7 @@ class Relation:
 
 
 def unique_names(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Return the names with a number added where one repeats; Spark ignores case, so do we."""
+    """Return the names with a number added if one repeats; Spark ignores case, so do we."""
     used = {name.lower() for name in taken}
     result = []
     for name in names:
@@ -83,7 +83,7 @@ def unique_names(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def project(relation: Relation, fields: Iterable[Field]) -> Relation:
-    """Return the relation with other fields; computes them now where copying would be wrong."""
+    """Return the relation with other fields; computes them now if copying would be wrong."""
     result = relation.with_fields(fields)
     costly = any(
         is_volatile(f.expr) or sum(1 for _ in f.expr.walk()) > _INLINE_NODES_MAX
@@ -108,7 +108,7 @@ def computed(relation: Relation, names: Iterable[str] | None = None) -> Relation
 
 
 def filtered_draft(relation: Relation) -> Relation:
-    """Return the relation with its filter applied, where it has one; fields stay expressions.
+    """Return the relation with its filter applied, if it has one; fields stay expressions.
 
     Operators that take expressions but no filter need this below them.
     """

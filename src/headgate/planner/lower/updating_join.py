@@ -59,7 +59,7 @@ def lower_updating_join(
 
 
 def _equality(condition: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return (left, right) of `a = b` where each side reads one input only."""
+    """Return (left, right) of `a = b` if each side reads one input only."""
     inner = condition.this if isinstance(condition, exp.Paren) else condition
     if not isinstance(inner, exp.EQ):
         return None

@@ -34,5 +34,5 @@ def integer_value(node: exp.Expr | None) -> int | None:
 
 
 def wrapped(node: exp.Expr) -> exp.Expr:
-    """Return the node in parentheses where an operator around it could bind tighter."""
+    """Return the node in parentheses if an operator around it could bind tighter."""
     return exp.Paren(this=node) if isinstance(node, exp.Binary | exp.Unary) else node

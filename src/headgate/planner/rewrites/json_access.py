@@ -117,7 +117,7 @@ def json_value(node: exp.Expr) -> exp.Expr:
 
 
 def _path(steps: list[exp.Expr]) -> exp.Expr:
-    """Return the JSON path: a literal, or an expression where a step is not constant."""
+    """Return the JSON path: a literal, or an expression if a step is not constant."""
     parts: list[exp.Expr] = []
     text = "$"
     for step in steps:
@@ -137,7 +137,7 @@ def _path(steps: list[exp.Expr]) -> exp.Expr:
 
 
 def path_key(key: str, at: exp.Expr) -> str:
-    """Return one step of a path, quoted where the key is not a plain word."""
+    """Return one step of a path, quoted if the key is not a plain word."""
     if key.isascii() and key.replace("_", "a").isalnum() and not key[:1].isdigit():
         return f".{key}"
     if "'" in key or "]" in key:

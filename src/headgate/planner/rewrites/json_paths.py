@@ -74,7 +74,7 @@ def _segments(text: str, at: exp.Expr) -> list[str]:
 
 
 def _matches(source: exp.Expr, segments: list[str]) -> exp.Expr:
-    """Return the array of variants that the path finds; null where the text is no JSON."""
+    """Return the array of variants that the path finds; null if the text is no JSON."""
     parsed = call("try_parse_json", source)
     found = call("array", parsed)
     for number, segment in enumerate(segments):
@@ -103,7 +103,7 @@ def _to_json() -> exp.Expr:
 
 
 def _string(value: exp.Expr) -> exp.Expr:
-    """Return the value where it is a string; a number or an object is not one."""
+    """Return the value if it is a string; a number or an object is not one."""
     is_string = exp.EQ(this=call("schema_of_variant", value.copy()), expression=_text("STRING"))
     return exp.If(this=is_string, true=exp.cast(value, "text"), false=exp.Null())
 

@@ -50,7 +50,7 @@ def _replace(node: exp.Expr) -> exp.Expr:
 
 
 def _match(node: exp.Expr) -> exp.Expr:
-    """`regexp_match(text, pattern)`: the groups of the first match, null where there is none."""
+    """`regexp_match(text, pattern)`: the groups of the first match, null if there is none."""
     if len(node.expressions) not in (2, 3):
         raise error_at(node, "regexp_match is written regexp_match(text, pattern)")
     source, pattern = node.expressions[:2]
