@@ -56,9 +56,9 @@ soak: setup
 	@$(BIN)/python -m tests.faults.soak --kills $(KILLS)
 	@FAULTS=all $(BIN)/python -m pytest tests/faults
 
-# One small job through many micro-batches: what of it grows? Hours; writes endurance/.
+# One small job through many micro-batches: what of it grows? An hour or more; writes docs/endurance.md.
 endurance: setup
-	@$(BIN)/python -m tests.endurance --batches $(BATCHES)
+	@$(BIN)/python -m tests.endurance --batches $(BATCHES) --page docs/endurance.md
 
 bench: setup
 	@$(BIN)/python -m bench --quick

@@ -1,6 +1,6 @@
 """Months in an afternoon: one small job through many micro-batches, and what of it grows.
 
-    python -m tests.endurance --batches 20000 --out endurance
+    python -m tests.endurance --batches 20000 --out endurance [--page docs/endurance.md]
 
 A job with a window, an updating aggregate and two sinks takes a checkpoint a second in its real
 processes. At intervals everything that could grow is measured: the heap of the JVM after a forced
@@ -44,6 +44,7 @@ INSERT INTO counts SELECT counter % 100 AS k, count(*) AS n FROM numbers GROUP B
 ROWS_PER_BATCH = 200
 SAMPLES = 40
 MIB = 1 << 20
+FLAT, GROWS = "flat", "GROWS"
 JAVA, PYTHON_PARENT = "java", "headgate-python"
 
 
@@ -75,6 +76,20 @@ LIMITS = {
     "state_objects": Limit(0.25, 60),
     "state_mib": Limit(0.25, 1),
 }
+PAGE = """# Endurance
+
+Written by `make endurance`: one small job (a tumbling window, an updating aggregate, two sinks,
+parallelism 2) with a checkpoint a second, in its real processes, through {batches:,.0f}
+micro-batches in {minutes:.0f} minutes. At {samples} moments whatever could grow was measured,
+the heap of the JVM after a forced full collection. Flat means: the median of the last quarter of
+the samples is above that of the second by no more than the part and the amount allowed.
+
+| value | first | second quarter | last quarter | allowed | |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+
+![Every value relative to the median of its second quarter]({plot})
+"""
 Sample = dict[str, float]
 
 
@@ -82,8 +97,8 @@ class Grown(AssertionError):
     """Something is not flat."""
 
 
-def run(batches: int, folder: Path, say: Callable[[str], None]) -> list[Sample]:
-    """Run the job through so many micro-batches; return the samples."""
+def run(batches: int, folder: Path, note: Callable[[Sequence[Sample]], None]) -> list[Sample]:
+    """Run the job through so many micro-batches; return the samples. Each is noted as it comes."""
     sql, state = folder / "endurance.sql", folder / "state"
     sql.write_text(SQL)
     # The history may grow to what it keeps: a short run keeps little, so that it gets there.
@@ -106,7 +121,7 @@ def run(batches: int, folder: Path, say: Callable[[str], None]) -> list[Sample]:
                 done = job.wait_for("ProgressMade")["progress"]["batches"]
             found = {"batches": float(done), "seconds": time.monotonic() - began}
             samples.append(found | measured(job.process.pid, state))
-            say(f"{done} micro-batches, {found['seconds']:.0f} s")
+            note(samples)
         job.interrupt()
         assert job.finish() == 0, job.story()
     finally:
@@ -186,12 +201,39 @@ def judge(samples: Sequence[Sample], limits: Mapping[str, Limit]) -> list[str]:
     lines, grown = [], []
     for name, limit in limits.items():
         before, after = quarters(samples, name)
-        flat = limit.allows(before, after)
-        lines.append(f"{name:24} {before:10.1f} {after:10.1f}  {'flat' if flat else 'GROWS'}")
-        grown += [] if flat else [name]
+        verdict = _verdict(samples, name, limit)
+        lines.append(f"{name:24} {before:10.1f} {after:10.1f}  {verdict}")
+        grown += [] if verdict == FLAT else [name]
     if grown:
         raise Grown("\n".join([f"not flat: {', '.join(grown)}", *lines]))
     return lines
+
+
+def _verdict(samples: Sequence[Sample], name: str, limit: Limit) -> str:
+    return FLAT if limit.allows(*quarters(samples, name)) else GROWS
+
+
+def page(samples: Sequence[Sample], plot: str) -> str:
+    """Return what was measured, as a page of the docs."""
+    last = samples[-1]
+    rows = []
+    for name, limit in LIMITS.items():
+        before, after = quarters(samples, name)
+        allowed = f"{limit.part:.0%} + {limit.amount:g}"
+        words = name.removesuffix("_mib").replace("_", " ")
+        unit = ", MiB" if name.endswith("_mib") else ""
+        first = samples[0][name]
+        verdict = _verdict(samples, name, limit)
+        rows.append(
+            f"| {words}{unit} | {first:.1f} | {before:.1f} | {after:.1f} | {allowed} | {verdict} |"
+        )
+    return PAGE.format(
+        batches=last["batches"],
+        minutes=last["seconds"] / 60,
+        samples=len(samples),
+        rows="\n".join(rows),
+        plot=plot,
+    )
 
 
 def write(samples: Sequence[Sample], out: Path) -> None:
@@ -216,13 +258,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=Path("endurance"))
+    parser.add_argument("--page", type=Path, help="write a page for the docs, and its plot beside")
     arguments = parser.parse_args()
+
+    def note(samples: Sequence[Sample]) -> None:
+        last = samples[-1]
+        print(f"{last['batches']:.0f} micro-batches, {last['seconds']:.0f} s", flush=True)
+        # As far as it has come: hours must not be lost with a process.
+        write(samples, arguments.out)
+
     folder = Path(tempfile.mkdtemp(prefix="headgate-endurance-"))
     try:
-        samples = run(arguments.batches, folder, lambda line: print(line, flush=True))
+        samples = run(arguments.batches, folder, note)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    write(samples, arguments.out)
+    if arguments.page is not None:
+        plot = arguments.page.with_suffix(".svg")
+        shutil.copyfile(arguments.out / "endurance.svg", plot)
+        arguments.page.write_text(page(samples, plot.name))
     try:
         print("\n".join(judge(samples, LIMITS)))
     except Grown as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endurance import LIMITS, Grown, judge, run, write
+from tests.endurance import LIMITS, Grown, judge, page, run, write
 
 BATCHES = 300
 
@@ -15,8 +15,7 @@ BATCHES = 300
 @pytest.mark.verify
 @pytest.mark.skipif(shutil.which("jcmd") is None, reason="needs the tools of a JDK")
 def test_nothing_grows_after_warming_up(tmp_path: Path) -> None:
-    samples = run(BATCHES, tmp_path, print)
-    write(samples, tmp_path / "out")
+    samples = run(BATCHES, tmp_path, lambda so_far: write(so_far, tmp_path / "out"))
     assert len((tmp_path / "out" / "endurance.csv").read_text().splitlines()) == len(samples) + 1
     # The JVM still compiles and loads classes for thousands of micro-batches: its own memory is
     # judged by the long form.
@@ -30,3 +29,12 @@ def test_what_grows_is_named() -> None:
     with pytest.raises(Grown, match="not flat: threads\n"):
         judge(samples, LIMITS)
     assert len(judge([flat] * 8, LIMITS)) == len(LIMITS)
+
+
+def test_page_says_what_grows() -> None:
+    flat = dict.fromkeys((*LIMITS, "batches", "seconds"), 100.0)
+    samples = [flat | {"threads": 100.0 + 10 * number} for number in range(8)]
+    text = page(samples, "plot.svg")
+    assert "| threads | 100.0 | 125.0 | 165.0 | 10% + 10 | GROWS |" in text
+    assert "| heap, MiB | 100.0 | 100.0 | 100.0 | 2% + 2 | flat |" in text
+    assert "![Every value relative to the median of its second quarter](plot.svg)" in text
