@@ -26,6 +26,7 @@ class Canonical:
     generation: int
     record: bytes
     manifest_path: str
+    graph_path: str
     parent: int | None
     replayed: tuple[int, ...]
     previous: tuple[int, int] | None
@@ -52,7 +53,8 @@ class Canonical:
 
     @cached_property
     def files(self) -> set[str]:
-        return self.state_files | self.output_files | {layout.epoch_record(self.epoch)}
+        records = {layout.epoch_record(self.epoch), self.graph_path}
+        return self.state_files | self.output_files | records
 
 
 def read_canonical(
@@ -76,6 +78,8 @@ def read_canonical(
     epoch: int = value["epoch"]
     path: str = value["manifest"]
     manifest = json.loads(fetch(path, value["manifest_bytes"], value["manifest_sha256"]))
+    graph_path = f"generations/{value['generation']}/graph-{manifest['fingerprint']}.json"
+    fetch(graph_path)
     metadata: dict[OperatorId, str] = {}
     runs: set[str] = set()
     staged: dict[OperatorId, tuple[str, ...]] = {}
@@ -103,6 +107,7 @@ def read_canonical(
         generation=value["generation"],
         record=record,
         manifest_path=path,
+        graph_path=graph_path,
         parent=None if manifest["parent"] is None else manifest["parent"]["epoch"],
         replayed=tuple(manifest["replayed"]),
         previous=None if previous is None else (previous["generation"], previous["epoch"]),

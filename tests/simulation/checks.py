@@ -252,7 +252,8 @@ class Checks:
 
     def _savepoint_files(self, watch: JobWatch, name: str, epoch: int) -> set[str]:
         canonical = watch.canonical[epoch]
-        return {layout.savepoint(name)} | canonical.state_files | canonical.output_files
+        named = {layout.savepoint(name), canonical.graph_path}
+        return named | canonical.state_files | canonical.output_files
 
     def _kept_epochs(self, job: JobId, watch: JobWatch, since_ms: int) -> list[int]:
         """Return the epochs that a cleanup that began at `since_ms` may not touch."""

@@ -121,11 +121,8 @@ def _epochs_since_base(watch: JobWatch) -> set[int]:
 def _may_be_needed(watch: JobWatch, path: str) -> bool:
     """The generation of the newest record, and later ones, may still record what they wrote.
 
-    Records of generations tell people where files come from. Graphs are kept for good: there is
-    one per changed query.
+    Records of generations tell people where files come from.
     """
-    if path.startswith(f"{layout.GRAPHS}/"):
-        return True
     generation = layout.generation_of(path)
     if generation is None:
         return False

@@ -23,7 +23,7 @@ from headgate.core.checkpoint import BatchCut, SubtaskAck
 from headgate.core.ids import Epoch
 from headgate.core.messages import Commit
 from headgate.core.ports import ObjectStore
-from headgate.state.cleanup import decisions, retention
+from headgate.state.cleanup import decisions, retention, survey
 from headgate.state.cleanup.survey import Survey
 from headgate.state.protocol import layout, writes
 from headgate.state.protocol.checkpoint_facts import encode_checkpoint
@@ -368,6 +368,19 @@ def savepoints_ignored() -> list[Patch]:
         return [], []
 
     return [(Survey, "_savepoints", no_savepoints)]
+
+
+@mutant("retention forgets that a kept checkpoint needs the graph it was made with")
+def graphs_not_kept() -> list[Patch]:
+    return [(survey, "graph_paths", lambda manifest: ())]
+
+
+@mutant("the graphs of generations that are gone are left")
+def graphs_left() -> list[Patch]:
+    real = decisions._is_garbage
+    return [
+        (decisions, "_is_garbage", lambda path, *rest: "/graph-" not in path and real(path, *rest))
+    ]
 
 
 @mutant("a damaged checkpoint counts as one of those to keep")

@@ -124,7 +124,6 @@ class PipelineHarness:
             else LoadingPlan(job=JOB, parallelism=parallelism)
         )
         newest = prepared.newest
-        write_graph(self.store, self.graph)
         generation = claim_generation(
             self.store,
             JOB,
@@ -133,6 +132,7 @@ class PipelineHarness:
             parallelism=parallelism,
             now_ms=now_ms,
         )
+        write_graph(self.store, generation, self.graph)
         scratch = self.root / f"scratch-{generation}"
         scratch.mkdir(parents=True)
         start = Start(

@@ -197,8 +197,6 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
             f"another controller ({claimant or 'unknown'}) has taken the job over with"
             f" generation {highest}; this one lets go of it"
         )
-    # Before the generation exists, so that no checkpoint of it can lack its graph.
-    write_graph(store, ports.graph())
     generation = writes.claim_generation(
         store,
         ports.job,
@@ -209,6 +207,8 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
         ignore_before=action.ignore_before,
         ignore_through=action.ignore_through,
     )
+    # Before it is scheduled, so that no checkpoint of it can lack its graph.
+    write_graph(store, generation, ports.graph())
     failpoint("recovery.after_fence")
     return GenerationClaimed(turn=action.turn, generation=generation)
 

@@ -20,7 +20,7 @@ class CheckpointFiles:
     manifest: Manifest
     # Manifest, metadata and runs: what a restore needs.
     state: Mapping[str, int]
-    # Staged output.
+    # Staged output, and where its graph may be.
     others: frozenset[str]
 
     def is_complete(self, sizes: Mapping[str, int]) -> bool:
@@ -89,6 +89,7 @@ def plan_cleanup(
     data: list[ObjectInfo] = []
     markers: list[ObjectInfo] = []
     used = {layout.generation_of(path) for path in referenced}
+    highest = max((layout.generation_of(info.path) or 0 for info in listing), default=0)
     for info in listing:
         epoch = layout.epoch_of(info.path)
         if epoch is not None:
@@ -101,7 +102,7 @@ def plan_cleanup(
         elif (
             info.path not in referenced
             and info.modified_ms <= modified_until_ms
-            and _is_garbage(info.path, newest, unreadable, used)
+            and _is_garbage(info.path, newest, unreadable, used, highest)
         ):
             (manifests if info.path.endswith("/manifest.json") else data).append(info)
     return CleanupPlan(
@@ -113,10 +114,18 @@ def plan_cleanup(
 
 
 def _is_garbage(
-    path: str, newest: Manifest, unreadable: Epoch, used: set[Generation | None]
+    path: str, newest: Manifest, unreadable: Epoch, used: set[Generation | None], highest: int
 ) -> bool:
     """Whether an unreferenced file can never become part of a checkpoint: see the module."""
     generation = layout.generation_of(path)
+    if layout.is_graph(path):
+        if unreadable > NO_EPOCH:
+            # Whatever cannot be read may have been made with it.
+            return False
+        if generation is None:
+            # Version 0.1 wrote it for all generations, also for one that has not recorded yet.
+            return highest <= newest.generation
+        return generation < newest.generation
     if generation is None or generation > newest.generation:
         return False
     dead = generation < newest.generation

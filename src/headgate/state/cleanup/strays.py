@@ -112,7 +112,8 @@ def _is_record(path: str) -> bool:
     return (
         path == layout.CURRENT_GENERATION
         or layout.epoch_of(path) is not None
-        or path.startswith((f"{layout.SAVEPOINTS}/", f"{layout.GRAPHS}/", f"{SET_ASIDE}/"))
+        or layout.is_graph(path)
+        or path.startswith((f"{layout.SAVEPOINTS}/", f"{SET_ASIDE}/"))
         or (generation is not None and path == layout.generation_record(generation))
     )
 

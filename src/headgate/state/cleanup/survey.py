@@ -22,6 +22,7 @@ from headgate.state.cleanup.decisions import (
 from headgate.state.protocol import layout
 from headgate.state.protocol.derive import SetAside
 from headgate.state.protocol.epoch_log import read_log, read_manifest
+from headgate.state.protocol.graphs import graph_paths
 from headgate.state.protocol.records import (
     GenerationRecord,
     Manifest,
@@ -181,7 +182,7 @@ class Survey:
         path = layout.manifest(manifest.generation, manifest.epoch, manifest.attempt)
         state = {path: len(encode(manifest))}
         state.update((link.path, link.bytes) for link in manifest.operators)
-        others: set[str] = set()
+        others = set(graph_paths(manifest))
         for metadata in self._examiner.metadata(manifest).values():
             others.update(file.path for file in metadata.staged())
             for subtask in metadata.subtasks:

@@ -2,6 +2,7 @@
 
     current-generation.json                                     the fence
     generations/{g}/generation.json                             create-once
+    generations/{g}/graph-{fingerprint}.json                    create-once: see `graphs.py`
     generations/{g}/checkpoints/{epoch:07}-{attempt:03}/operator-{id}.json
     generations/{g}/checkpoints/{epoch:07}-{attempt:03}/manifest.json
     generations/{g}/runs/{operator}/{table}/{epoch:07}-{subtask:03}-{attempt}.parquet
@@ -9,7 +10,7 @@
     epochs/{epoch:07}.json                                      create-once: the linearization point
     committed/{epoch:07}.json                                   create-once
     savepoints/{name}.json
-    graphs/{fingerprint}.json                                   create-once: see `graphs.py`
+    graphs/{fingerprint}.json                                   of version 0.1: see `graphs.py`
 
 An aborted checkpoint is tried again under the same epoch with the next attempt, and what the
 aborted attempt wrote may still arrive late; so the attempt is part of the folder's name, and two
@@ -32,6 +33,7 @@ COMMITTED = "committed"
 SAVEPOINTS = "savepoints"
 GRAPHS = "graphs"
 
+_GRAPH = re.compile(r"(?:generations/[1-9]\d*/graph-|graphs/)([^/]+)\.json")
 _EPOCH_FILE = re.compile(r"(?:epochs|committed)/(\d{7,})\.json")
 _GENERATION = re.compile(r"generations/([1-9]\d*)/(.+)")
 _CHECKPOINT = re.compile(r"generations/([1-9]\d*)/checkpoints/(\d{7,})-(\d{3,})/(.+)")
@@ -99,7 +101,12 @@ def savepoint(name: str) -> str:
     return f"{SAVEPOINTS}/{check_name(name, what='savepoint')}.json"
 
 
-def graph(fingerprint: str) -> str:
+def graph(generation: int, fingerprint: str) -> str:
+    return f"{generation_folder(generation)}/graph-{check_name(fingerprint, what='graph')}.json"
+
+
+def shared_graph(fingerprint: str) -> str:
+    """Return where version 0.1 has kept the graph, for all generations together."""
     return f"{GRAPHS}/{check_name(fingerprint, what='graph')}.json"
 
 
@@ -116,6 +123,10 @@ def generation_of(path: str) -> Generation | None:
     """Return the generation whose folder holds the path; None outside `generations/`."""
     match = _GENERATION.fullmatch(path)
     return Generation(int(match[1])) if match else None
+
+
+def is_graph(path: str) -> bool:
+    return _GRAPH.fullmatch(path) is not None
 
 
 def checkpoint_of(path: str) -> tuple[Generation, Epoch, int] | None:

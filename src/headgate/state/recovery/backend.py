@@ -395,7 +395,7 @@ class _Preparation:
         """Return the operators whose state is given up; refuse a graph that would misread any."""
         if manifest is None or manifest.fingerprint == graph.fingerprint():
             return frozenset()
-        old = read_graph(self._examiner.store, manifest.fingerprint)
+        old = read_graph(self._examiner.store, manifest)
         if old is None:
             _check_ids(graph, manifest, metadata, allow_drop)
             return frozenset()

@@ -36,7 +36,7 @@ from headgate.state.protocol.checkpoint_facts import (
     encode_checkpoint,
 )
 from headgate.state.protocol.epoch_log import list_savepoints, read_epoch_record
-from headgate.state.protocol.graphs import read_graph, write_graph
+from headgate.state.protocol.graphs import graph_paths, read_graph, write_graph
 from headgate.state.protocol.records import (
     CommittedMarker,
     CurrentGeneration,
@@ -122,9 +122,9 @@ def _write(
     # It says what is forked: a fork of something else under this name fails here.
     target.create(layout.generation_record(record.generation), generation)
     # The graph is advice for a changed query, and may be missing.
-    graph = read_graph(source, encoded.manifest.fingerprint)
+    graph = read_graph(source, encoded.manifest)
     if graph is not None:
-        write_graph(target, graph)
+        write_graph(target, record.generation, graph)
     # Then as for any checkpoint: what is named exists before what names it, the record last.
     for path, run in runs.items():
         target.create(path, _read_run(source, run))
@@ -229,7 +229,7 @@ def _check_free(
         layout.generation_record(record.generation),
         encoded.manifest_path,
         encoded.record_path,
-        layout.graph(encoded.manifest.fingerprint),
+        *graph_paths(encoded.manifest),
         *(path for path, _ in encoded.metadata),
         *runs,
     }

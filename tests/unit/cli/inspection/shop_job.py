@@ -38,6 +38,7 @@ from headgate.operators import (
 )
 from headgate.state.protocol import layout
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
+from headgate.state.protocol.graphs import write_graph
 from headgate.state.protocol.writes import (
     Recorded,
     claim_generation,
@@ -126,6 +127,7 @@ class Shop:
             parallelism=parallelism,
             now_ms=STARTED_MS,
         )
+        write_graph(self.store, self.generation, self.graph)
 
     @property
     def folder(self) -> Path:

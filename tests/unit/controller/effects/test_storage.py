@@ -58,6 +58,7 @@ class Place:
     url: str = field(default_factory=lambda: f"memory://{uuid.uuid4().hex}")
     now: int = 1_000
     broken: bool = False
+    graph: PipelineGraph = GRAPH
 
     def now_ms(self) -> int:
         return self.now
@@ -75,7 +76,7 @@ class Place:
             claimant=claimant,
             open_store=self.store,
             compile=lambda: GRAPH,
-            graph=lambda: GRAPH,
+            graph=lambda: self.graph,
             fleet=self,
             slots=SlotPool(None),
             clock=self,
@@ -440,6 +441,29 @@ def test_cleanup_deletes_what_is_not_retained(place: Place) -> None:
     assert done.objects_deleted > 4
     assert place.prepare().plan.checkpoint == last
     assert perform(cleanup(60_000), place.ports()) == [CleanupDone()]
+
+
+def test_cleanup_removes_the_graphs_of_texts_whose_checkpoints_are_gone(place: Place) -> None:
+    ref, texts = None, []
+    # The store goes by its own clock: all that is in it is old.
+    place.now = 2**53
+    for number in range(1, 9):
+        spec = replace(GRAPH.operators[0].spec, table=f"numbers_{number}")  # type: ignore[call-arg]
+        source = replace(GRAPH.operators[0], spec=spec)
+        place.graph = replace(GRAPH, operators=(source, *GRAPH.operators[1:]))
+        texts.append(place.graph.fingerprint())
+        place.claim(turn=number)
+        lineage = Lineage(parent=ref, previous=ref)
+        assert isinstance(
+            storage.record(record(number, number, lineage), place.ports()), CheckpointRecorded
+        )
+        ref = CheckpointRef(generation=Generation(number), epoch=Epoch(number))
+        mark = MarkCommitted(generation=ref.generation, epoch=ref.epoch)
+        storage.mark_committed(mark, place.ports())
+        action = replace(cleanup(60_000), generation=ref.generation)
+        assert storage.run_cleanup(action, place.ports()).finished
+    names = " ".join(info.path for info in place.store().list(""))
+    assert [text for text in texts if text in names] == texts[-2:]
 
 
 def test_cleanup_whose_time_is_up_leaves_the_rest_to_the_next(place: Place) -> None:
