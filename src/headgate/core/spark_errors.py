@@ -3,8 +3,8 @@
 Spark keeps only the text of an exception. A deliberate error of a task is therefore written into
 that text, and read out of it on the other side. There are three ways in:
 
-- `guarded` around what runs in `mapInArrow`, and `TaskError` in the user's functions: the whole
-  error as JSON between two marks;
+- `guarded` around what runs in `mapInArrow`, `TaskError` in the user's functions, and its text in
+  Spark's own `raise_error`: the whole error as JSON between two marks;
 - `BAD_DATA_MARK` in the message of Spark's own `raise_error`, for a row that the JVM cannot read;
 - a deliberate error that a source raises in a Python task, known by the name of its class.
 
@@ -89,16 +89,17 @@ def error_of_task(error: BaseException) -> ErrorInfo:
     expressions (a cast that fails, a division by zero) is theirs; anything else is tried again.
     """
     text = str(error)
-    marked = _MARKED.search(text)
-    if marked is not None:
-        found: ErrorInfo = from_json(ErrorInfo, marked[1])
-        return found
     condition = error.getCondition() if hasattr(error, "getCondition") else None
     state = error.getSqlState() if condition and hasattr(error, "getSqlState") else None
     # A plan that is refused is shown in full, marks and all: nothing has run yet.
-    of_source = None if state is not None and state.startswith("42") else source_error(error)
-    if of_source is not None:
-        return of_source.info()
+    if state is None or not state.startswith("42"):
+        marked = _MARKED.search(text)
+        if marked is not None:
+            found: ErrorInfo = from_json(ErrorInfo, marked[1])
+            return found
+        of_source = source_error(error)
+        if of_source is not None:
+            return of_source.info()
     summary = text.split("\n", 1)[0][:_SUMMARY_CHARACTERS_MAX]
     detail = text[:_DETAIL_CHARACTERS_MAX]
     code = f"spark.{condition or 'failed'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headgate.core.graph import Column, Hop, NamedExpr, Operator, Partial, PipelineGraph, Tumble
+from headgate.core.errors import RetryHint
+from headgate.core.graph import (
+    Column,
+    Hop,
+    NamedExpr,
+    Operator,
+    Partial,
+    PipelineGraph,
+    Session,
+    Tumble,
+)
 from headgate.core.ids import OperatorId
+from headgate.core.spark_errors import BatchFailed
 from headgate.operators import SinkSpec, SourceSpec, WindowAggregateSpec
 from tests.support.harness import PipelineHarness
 from tests.support.rows import PublishedSink, RowsSource
@@ -20,10 +32,12 @@ SECOND = 1_000_000
 SOURCE, WINDOW, SINK = OperatorId("source-t"), OperatorId("window-w"), OperatorId("sink-o")
 
 
-def _graph(window: Tumble | Hop, *, rows_mode: bool = False) -> PipelineGraph:
+def _graph(
+    window: Tumble | Hop | Session, *, rows_mode: bool = False, kind: str = "bigint"
+) -> PipelineGraph:
     columns = (
         Column(name="k", type="string"),
-        Column(name="v", type="bigint"),
+        Column(name="v", type=kind),
         Column(name="ts", type="timestamp"),
     )
     partials = (
@@ -152,3 +166,63 @@ def test_windows_are_exact_whatever_interrupts_them(
     assert len(published) == len(set(published))
     assert set(published) == _expected(rows, slide, width)
     assert last.progress.rows_late == 0
+
+
+def _key_of_two_subtasks(spark: SparkSession, times: list[int]) -> str:
+    """Return a key whose bins at these times belong to two subtasks of two."""
+    for number in range(100):
+        owners = spark.sql(
+            f"SELECT count(DISTINCT pmod(hash('key{number}', t), 2)) "
+            f"FROM VALUES {', '.join(f'({t}L)' for t in times)} AS bins(t)"
+        ).head()
+        if owners is not None and owners[0] == 2:
+            return f"key{number}"
+    raise AssertionError(times)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow", "value"),
+    [
+        ("bigint", pa.int64(), 2**62 + 5),
+        ("bigint", pa.int64(), -(2**62) - 5),
+        ("decimal(38,0)", pa.decimal128(38, 0), Decimal(9 * 10**37)),
+    ],
+)
+@pytest.mark.parametrize(
+    "window",
+    [
+        pytest.param(Hop(slide_us=2 * SECOND, width_us=6 * SECOND), id="hop"),
+        pytest.param(Tumble(width_us=6 * SECOND), id="tumble"),
+        pytest.param(Session(gap_us=4 * SECOND), id="session"),
+    ],
+)
+def test_a_sum_of_partials_that_does_not_fit_has_a_name_wherever_they_meet(
+    spark: SparkSession,
+    tmp_path: Path,
+    window: Tumble | Hop | Session,
+    kind: str,
+    arrow: pa.DataType,
+    value: Any,
+) -> None:
+    # The parts of a hop meet in Spark, because no subtask has both of them.
+    times = [12 * SECOND, 14 * SECOND]
+    key = _key_of_two_subtasks(spark, times)
+    rows = pa.table(
+        {
+            "k": pa.array([key, key]),
+            "v": pa.array([value, value], arrow),
+            "ts": pa.array(times, pa.timestamp("us", tz="UTC")),
+        }
+    )
+    harness = PipelineHarness(
+        spark,
+        _graph(window, kind=kind),
+        tmp_path,
+        sources={SOURCE: RowsSource(rows)},
+        sinks={SINK: PublishedSink(tmp_path / "out")},
+    )
+    with pytest.raises(BatchFailed, match=r"a sum no longer fits into .*: use a wider") as failed:
+        harness.run(parallelism=2, rows_per_batch=1)
+    assert failed.value.info().code == "overflow"
+    assert failed.value.info().operator == WINDOW
+    assert failed.value.info().retry is RetryHint.NO_RETRY

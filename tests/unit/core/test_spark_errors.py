@@ -75,6 +75,18 @@ def test_wrong_data_is_the_users_and_the_rest_is_tried_again(
     assert info.message == "first line"
 
 
+def test_an_error_of_a_task_that_the_jvm_raises_arrives_whole() -> None:
+    text = raised_by(UserError("too much", code="overflow"))
+    info = error_of_task(OfSpark(f"[R] {text} SQLSTATE: P0001", "USER_RAISED_EXCEPTION", "P0001"))
+    assert (info.message, info.code, info.operator) == ("too much", "overflow", OPERATOR)
+
+
+def test_a_plan_that_is_refused_raises_none_of_the_errors_that_it_shows() -> None:
+    plan = f"no boolean\nAggregate [raise_error({raised_by(UserError('too much'))})]"
+    info = error_of_task(OfSpark(plan, "DATATYPE_MISMATCH", "42K09"))
+    assert (info.code, info.message) == ("spark.DATATYPE_MISMATCH", "no boolean")
+
+
 def test_a_plan_that_is_refused_is_no_bad_row_though_it_shows_the_mark() -> None:
     plan = f"no boolean\nFilter raise_error(concat({BAD_DATA_MARK} table t: not a row: , a#1))"
     info = error_of_task(OfSpark(plan, "DATATYPE_MISMATCH", "42K09"))

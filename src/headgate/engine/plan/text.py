@@ -15,6 +15,11 @@ def named(expr: NamedExpr | Partial) -> str:
     return f"{expr.expr} AS {quoted(expr.name)}"
 
 
+def literal(text: str) -> str:
+    """Quote a text for Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def hidden_columns(columns: Iterable[str]) -> list[str]:
     """Return which of the hidden columns a frame has, to be passed on."""
     present = set(columns)

@@ -91,13 +91,14 @@ def merge_pair(old: pa.Array, new: pa.Array, how: str) -> pa.Array:
     try:
         merged = _PAIR[how](old, new)
     except pa.ArrowInvalid as error:
-        raise _overflow(how, new.type, str(error)) from error
+        raise overflow(how, new.type, str(error)) from error
     if old.null_count == 0 and new.null_count == 0:
         return merged
     return pc.coalesce(merged, old, new)
 
 
-def _overflow(how: str, kind: pa.DataType, detail: str) -> UserError:
+def overflow(how: str, kind: pa.DataType, detail: str) -> UserError:
+    """Return the error of a merge whose value no longer fits, whoever has merged."""
     return UserError(
         f"a {how} no longer fits into {kind}: use a wider type or an average",
         code="overflow",
@@ -236,7 +237,7 @@ def _check_sums(sums: pa.ChunkedArray, upper: pa.ChunkedArray, kind: pa.DataType
     # The carry of the lower halves goes to the upper ones; together they must fit into 32 bits.
     whole = high + (low >> np.uint64(32)).astype(np.int64)
     if ((whole < -(2**31)) | (whole >= 2**31)).any():
-        raise _overflow("sum", kind, "partial sums were merged beyond 64 bits")
+        raise overflow("sum", kind, "partial sums were merged beyond 64 bits")
 
 
 def _fitted(column: pa.ChunkedArray, how: str, kind: pa.DataType) -> pa.ChunkedArray:
@@ -246,7 +247,7 @@ def _fitted(column: pa.ChunkedArray, how: str, kind: pa.DataType) -> pa.ChunkedA
     try:
         return column.cast(kind)
     except pa.ArrowInvalid as error:
-        raise _overflow(how, kind, str(error)) from error
+        raise overflow(how, kind, str(error)) from error
 
 
 def _nan_where(mask: pa.Array, values: pa.Array) -> pa.Array:

@@ -8,14 +8,20 @@ partials meet once more, after the window has closed.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from dataclasses import replace
 
-from headgate.core.graph import TIMESTAMP_COLUMN, Hop, Operator, Session, Tumble
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from headgate.core.graph import TIMESTAMP_COLUMN, Hop, Operator, Partial, Session, Tumble
+from headgate.core.ids import OperatorId
+from headgate.core.spark_errors import TaskError
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.plans import aggregated, mapped, selected
-from headgate.engine.plan.text import named, quoted
-from headgate.engine.task.merging import MERGED_IN_ARROW
+from headgate.engine.plan.text import literal, named, quoted
+from headgate.engine.task.merging import MERGED_IN_ARROW, overflow
 from headgate.operators.window_aggregate.session_build import build_session_aggregate
 from headgate.operators.window_aggregate.spec import WindowAggregateSpec
 from headgate.operators.window_aggregate.task import LATE_COLUMN, WindowTask
@@ -51,7 +57,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
             selected(merged, *_output(spec, width, [quoted(o.name) for o in spec.outputs]))
         )
     if isinstance(spec.window, Hop) or not in_arrow:
-        merges = [f"{p.merge}({quoted(p.name)}) AS {quoted(p.name)}" for p in spec.partials]
+        merges = [_merged(p, operator.id, spark_schema, arrow_schema) for p in spec.partials]
         closed = aggregated(closed, [*keys, "_time"], merges)
     outputs_sql = [named(o) for o in spec.outputs]
     return Frame(selected(closed, *_output(spec, width, outputs_sql)), aligned=True)
@@ -82,6 +88,21 @@ def _binned(spec: WindowAggregateSpec, df: DataFrame, slide: int, parallelism: i
         [*(named(p) for p in spec.partials), f"count(1) AS {LATE_COLUMN}"],
     )
     return selected(grouped, "*", hashed)
+
+
+def _merged(
+    partial: Partial, operator: OperatorId, spark_schema: StructType, arrow_schema: pa.Schema
+) -> str:
+    """Return the merge of a partial in Spark. A sum fails as it does in Arrow: see `merging.py`."""
+    name = quoted(partial.name)
+    kind = arrow_schema.field(partial.name).type
+    if partial.merge != "sum" or pa.types.is_floating(kind):
+        return f"{partial.merge}({name}) AS {name}"
+    error = overflow("sum", kind, "the parts of a window were merged").info()
+    refusal = literal(str(TaskError(replace(error, operator=operator))))
+    # Spark gives a sum of decimals ten digits more than its parts have.
+    total = f"try_cast(try_sum({name}) AS {spark_schema[partial.name].dataType.simpleString()})"
+    return f"coalesce({total}, if(count({name}) > 0, raise_error({refusal}), NULL)) AS {name}"
 
 
 def _output(spec: WindowAggregateSpec, width: int, outputs: list[str]) -> list[str]:
