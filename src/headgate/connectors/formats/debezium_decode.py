@@ -1,10 +1,16 @@
-"""Lines of changes as signed rows: an update is the retraction of what was, and an insert."""
+"""Lines of changes as signed rows: an update is the retraction of what was, and an insert.
+
+The plan is built anew for every micro-batch, so its size counts. Both rows of a change go through
+one lambda, and only the columns that need it are converted. What is wrong is found in the
+generator: Catalyst would repeat the conversions in a filter that it moves below them.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -16,9 +22,12 @@ from pyspark.sql.types import (
 
 from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
 from headgate.connectors.formats.debezium_values import (
+    HINT,
+    HINT_SQL,
     ColumnHints,
     given_sql,
     read_as,
+    uses_hints,
     value_sql,
 )
 from headgate.connectors.formats.leaves import (
@@ -30,27 +39,30 @@ from headgate.connectors.formats.leaves import (
     with_leaves,
 )
 from headgate.connectors.formats.options import SourceFormat
-from headgate.connectors.formats.rows import CORRUPT, judged, parse_lines
+from headgate.connectors.formats.rows import CORRUPT, failure_sql, sample_sql
 from headgate.core.graph import OP_COLUMN, Column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-# A tombstone follows the delete of a key, for whoever compacts the stream: it says nothing new.
-_TOMBSTONE = (
-    r"^\\s*(null|\\{\\s*\"schema\"\\s*:\\s*null\\s*,\\s*\"payload\"\\s*:\\s*null\\s*\\})\\s*$"
+# A tombstone follows the delete of a key, for whoever compacts the stream: it says nothing new. A
+# message in the log of the database ('m') is no change of the table, and a blank line is none.
+_NO_CHANGE = (
+    "op = 'm' OR value RLIKE "
+    r"'^\\s*(null|\\{\\s*\"schema\"\\s*:\\s*null\\s*,\\s*\"payload\"\\s*:\\s*null\\s*\\})?\\s*$'"
 )
 # What a message with its schema says of the columns of a row.
-_HINT = StructType(
-    [
-        StructField("field", StringType()),
-        StructField("name", StringType()),
-        StructField("parameters", MapType(StringType(), StringType())),
-    ]
-)
-_SIDE = StructType([StructField("field", StringType()), StructField("fields", ArrayType(_HINT))])
+_SIDE = StructType([StructField("field", StringType()), StructField("fields", ArrayType(HINT))])
 _SCHEMA = StructType([StructField("fields", ArrayType(_SIDE))])
-_SIDES = ("before", "after")
+_HINTS = (
+    "map_from_entries(transform("
+    "get(filter(_message.schema.fields, f -> f.field = 'after'), 0).fields, "
+    f"f -> struct(f.field, {HINT_SQL}))) AS _hints"
+)
+_SIDES = (
+    "CASE WHEN op = 'u' THEN array(before, after) WHEN op = 'd' THEN array(before) "
+    "WHEN op IN ('c', 'r') THEN array(after) END"
+)
 _REASON = """CASE
  WHEN op = 't' THEN 'a truncate: the rows that it removes are not in the stream'
  WHEN op IN ('u', 'd') AND before IS NULL THEN 'a change without the row that was there before
@@ -59,126 +71,106 @@ _REASON = """CASE
 
 
 def decode_changes(
-    spark: SparkSession,
-    lines: DataFrame,
-    *,
-    table: str,
-    columns: tuple[Column, ...],
-    options: SourceFormat,
+    lines: DataFrame, *, table: str, columns: tuple[Column, ...], options: SourceFormat
 ) -> DataFrame:
     """Return the rows that changes add (+1) and remove (-1), as the table's columns."""
     row = struct_of(columns)
-    parsed = _parsed(spark, lines.where(f"NOT value RLIKE '{_TOMBSTONE}'"), row, options)
-    # Values are converted once, and looked at afterwards: the SQL for them is long.
-    values = {side: _converted(side, columns, row, options) for side in _SIDES}
-    parsed = parsed.selectExpr("*", *(f"{sql} AS _{side}" for side, sql in values.items()))
-    tests = [
-        f"{CORRUPT} IS NOT NULL",
-        "op IS NULL OR op NOT IN ('c', 'r', 'u', 'd')",
-        "op IN ('c', 'r', 'u') AND after IS NULL",
-        "op IN ('u', 'd') AND before IS NULL",
-    ]
-    for side in _SIDES:
-        for column, field in zip(columns, row, strict=True):
-            wrong = _wrong(side, column, field.dataType, options)
-            tests += [f"({side} IS NOT NULL AND {test})" for test in wrong]
-    decided = judged(
-        parsed,
-        {"before": "_before", "after": "_after", "op": "op"},
-        tests,
-        f"coalesce({CORRUPT}, to_json(struct(before, after, op)))",
-        table=table,
-        options=options,
-        reason=_REASON,
-    )
-    return _signed(decided, columns, options)
-
-
-def _parsed(
-    spark: SparkSession, lines: DataFrame, row: StructType, options: SourceFormat
-) -> DataFrame:
-    """Return before, after and op of every change, and what its schema says of the columns."""
-    read_row = with_leaves(row, read_as)
-    change = StructType(
-        [
-            StructField("before", read_row),
-            StructField("after", read_row),
-            StructField("op", StringType()),
-        ]
-    )
-    # With a schema in the message the change is wrapped into a payload.
-    whole = [*change, StructField("payload", change), StructField("schema", _SCHEMA)]
-    parsed = parse_lines(
-        spark, lines, StructType([*whole, StructField(CORRUPT, StringType())]), options
-    )
-    fields = "flatten(transform(filter(schema.fields, f -> f.field = 'after'), f -> f.fields))"
-    return (
-        parsed.selectExpr(
-            *(f"coalesce({name}, payload.{name}) AS {name}" for name in ("before", "after", "op")),
-            f"{fields} AS _fields",
-            CORRUPT,
-        )
-        # A message in the log of the database ('m') is no change of the table.
-        .where("op IS NULL OR op <> 'm'")
-        .selectExpr(
-            "before",
-            "after",
-            "op",
-            "map_from_entries(transform(_fields, f -> struct(f.field, f))) AS _hints",
-            CORRUPT,
-        )
-    )
-
-
-def _converted(
-    side: str, columns: tuple[Column, ...], row: StructType, options: SourceFormat
-) -> str:
-    """Return SQL for the row of a side, with its values as the table has them."""
-    values = []
+    read = {
+        field.name: sql
+        for field in row
+        if (sql := _read_sql(f"s.{quoted(field.name)}", field, options)) is not None
+    }
+    tests = ["r.given IS NULL"]
     for column, field in zip(columns, row, strict=True):
-        hint = f"_hints[{literal(column.name)}]"
-        # What the schema says is looked at for columns that are plain values.
-        hints = ColumnHints(options)
-        if not isinstance(field.dataType, StructType | ArrayType | MapType):
-            scale = f"try_cast({hint}.parameters['scale'] AS INT)"
-            hints = ColumnHints(options, f"{hint}.name", scale)
-        leaf = partial(value_sql, hints=hints)
-        expr = f"{side}.{quoted(column.name)}"
-        value = map_leaves(expr, field.dataType, leaf) or expr
-        values.append(f"{literal(column.name)}, {value}")
-    return f"IF({side} IS NULL, NULL, named_struct({', '.join(values)}))"
+        tests += _wrong(column, field.dataType, options, is_read=column.name in read)
+    is_good = f"{CORRUPT} IS NULL AND NOT exists(_rows, r -> {' OR '.join(tests)})"
+    # A bad change that is left out is one row, which is null.
+    if options.bad_data == "fail":
+        bad, marks = failure_sql(_REASON, "value", table=table), []
+    else:
+        bad, marks = "array(NULL)", ["value"]
+    changes = _changes(lines, row, options, hinted=any(uses_hints(f, options) for f in row))
+    signed = changes.selectExpr(
+        "value",
+        "op",
+        "before",
+        CORRUPT,
+        f"transform({_SIDES}, (s, i) -> named_struct("
+        "'op', IF(op = 'd' OR (op = 'u' AND i = 0), -1, 1), 'given', s"
+        f"{_read_struct(read)})) AS _rows",
+    ).selectExpr(
+        f"explode(CASE WHEN {is_good} THEN _rows WHEN {_NO_CHANGE} THEN NULL ELSE {bad} END) AS r",
+        *marks,
+    )
+    names = [
+        f"r.{'read' if c.name in read else 'given'}.{quoted(c.name)} AS {quoted(c.name)}"
+        for c in columns
+    ]
+    if options.bad_data == "fail":
+        return signed.selectExpr(*names, f"r.op AS {OP_COLUMN}")
+    return signed.selectExpr(
+        *names,
+        f"coalesce(r.op, 1) AS {OP_COLUMN}",
+        f"r IS NULL AS {BAD_COLUMN}",
+        f"IF(r IS NULL, {sample_sql('value')}, NULL) AS {BAD_SAMPLE_COLUMN}",
+    )
 
 
-def _wrong(side: str, column: Column, kind: DataType, options: SourceFormat) -> list[str]:
-    """Return tests that hold if a column is not what the table says."""
-    given, read = f"{side}.{quoted(column.name)}", f"_{side}.{quoted(column.name)}"
+def _changes(
+    lines: DataFrame, row: StructType, options: SourceFormat, *, hinted: bool
+) -> DataFrame:
+    """Return before, after and op of every line, and what its schema says of the columns."""
+    read_row = with_leaves(row, read_as)
+    change = [
+        StructField("before", read_row),
+        StructField("after", read_row),
+        StructField("op", StringType()),
+    ]
+    # With a schema in the message the change is wrapped into a payload.
+    message = [*change, StructField("payload", StructType(change))]
+    if hinted:
+        message.append(StructField("schema", _SCHEMA))
+    message.append(StructField(CORRUPT, StringType()))
+    parsed = F.from_json(
+        "value",
+        StructType(message),
+        {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
+    )
+    return lines.select("value", parsed.alias("_message")).selectExpr(
+        "value",
+        *(
+            f"coalesce(_message.{name}, _message.payload.{name}) AS {name}"
+            for name in ("before", "after", "op")
+        ),
+        f"_message.{CORRUPT} AS {CORRUPT}",
+        *([_HINTS] if hinted else []),
+    )
+
+
+def _read_sql(expr: str, field: StructField, options: SourceFormat) -> str | None:
+    """Return SQL for the values of a column as the table has them; None if they are so already."""
+    # What the schema says is looked at for columns that are plain values.
+    said = f"_hints[{literal(field.name)}]" if uses_hints(field, options) else None
+    return map_leaves(expr, field.dataType, partial(value_sql, hints=ColumnHints(options, said)))
+
+
+def _read_struct(read: dict[str, str]) -> str:
+    values = ", ".join(f"{literal(name)}, {sql}" for name, sql in read.items())
+    return f", 'read', named_struct({values})" if read else ""
+
+
+def _wrong(column: Column, kind: DataType, options: SourceFormat, *, is_read: bool) -> list[str]:
+    """Return tests that hold for a row if a column is not what the table says."""
+    given = f"r.given.{quoted(column.name)}"
+    read = f"r.read.{quoted(column.name)}" if is_read else given
     tests = [] if column.nullable else [f"{read} IS NULL"]
     if isinstance(kind, StructType | ArrayType | MapType):
         # Rare, and not worth a way to compare two trees: the values are converted again.
-        leaf = partial(_unreadable, hints=ColumnHints(options))
-        nested = any_leaf(given, kind, leaf)
+        nested = any_leaf(given, kind, partial(_unreadable, hints=ColumnHints(options)))
         return tests if nested is None else [*tests, nested]
-    if read_as(kind) != kind:
-        tests.append(f"({given_sql(given, kind)} AND {read} IS NULL)")
-    return tests
+    return [*tests, f"({read} IS NULL AND {given_sql(given, kind)})"] if is_read else tests
 
 
 def _unreadable(expr: str, kind: DataType, hints: ColumnHints) -> str | None:
     value = value_sql(expr, kind, hints)
     return None if value is None else f"({given_sql(expr, kind)} AND {value} IS NULL)"
-
-
-def _signed(changes: DataFrame, columns: tuple[Column, ...], options: SourceFormat) -> DataFrame:
-    marks = [BAD_COLUMN, BAD_SAMPLE_COLUMN] if options.bad_data == "drop" else []
-    # A bad change has no op; it stays one row.
-    return changes.selectExpr(
-        "explode(CASE op WHEN 'u' THEN array(named_struct('op', -1, 'row', before),"
-        " named_struct('op', 1, 'row', after))"
-        " WHEN 'd' THEN array(named_struct('op', -1, 'row', before))"
-        " ELSE array(named_struct('op', 1, 'row', after)) END) AS change",
-        *marks,
-    ).selectExpr(
-        *(f"change.row.{quoted(c.name)} AS {quoted(c.name)}" for c in columns),
-        f"change.op AS {OP_COLUMN}",
-        *marks,
-    )

@@ -14,6 +14,8 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     StringType,
+    StructField,
+    StructType,
     TimestampNTZType,
     VariantType,
 )
@@ -21,16 +23,33 @@ from pyspark.sql.types import (
 from headgate.connectors.formats.leaves import is_timestamp, literal
 from headgate.connectors.formats.options import SourceFormat
 
-_UNITS = {
-    "io.debezium.time.Timestamp": "milliseconds",
-    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
-    "io.debezium.time.MicroTimestamp": "microseconds",
-    "io.debezium.time.NanoTimestamp": "nanoseconds",
+# A number of up to 14 digits is milliseconds (to the year 5138), of up to 17 microseconds (from
+# March 1973 to then), and of more nanoseconds. A type that the schema names stands for digits.
+_MILLISECONDS_DIGITS = 14
+_MICROSECONDS_DIGITS = 17
+_NANOSECONDS_DIGITS = 19
+_DIGITS = {
+    "io.debezium.time.Timestamp": _MILLISECONDS_DIGITS,
+    "org.apache.kafka.connect.data.Timestamp": _MILLISECONDS_DIGITS,
+    "io.debezium.time.MicroTimestamp": _MICROSECONDS_DIGITS,
+    "io.debezium.time.NanoTimestamp": _NANOSECONDS_DIGITS,
 }
 _BASE64_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-# Milliseconds up to the year 5138, microseconds from March 1973 to then, nanoseconds likewise.
-_MILLISECONDS_MAX = 10**14
-_MICROSECONDS_MAX = 10**17
+
+# What a message's schema says of a column: as it is written, and (SQL over `f`) as it is used.
+HINT = StructType(
+    [
+        StructField("field", StringType()),
+        StructField("name", StringType()),
+        StructField("parameters", StructType([StructField("scale", StringType())])),
+    ]
+)
+_DIGITS_SQL = " ".join(f"WHEN {literal(name)} THEN {digits}" for name, digits in _DIGITS.items())
+HINT_SQL = (
+    f"named_struct('digits', CASE f.name {_DIGITS_SQL} END, "
+    f"'base64', f.name = '{_BASE64_DECIMAL}', "
+    "'scale', try_cast(f.parameters.scale AS INT))"
+)
 
 
 def read_as(kind: DataType) -> DataType:
@@ -45,12 +64,18 @@ def read_as(kind: DataType) -> DataType:
 
 @dataclass(frozen=True)
 class ColumnHints:
-    """What is known of how a column is written: SQL for what the message's schema says of it."""
+    """What is known of how a column is written."""
 
     options: SourceFormat
-    # SQL for the name of the column's type, and for the scale of its decimals; null if unknown.
-    type_name: str = "CAST(NULL AS STRING)"
-    scale: str = "CAST(NULL AS INT)"
+    # SQL for what the message's schema says of the column, null if nothing; None = not asked.
+    said: str | None = None
+
+
+def uses_hints(field: StructField, options: SourceFormat) -> bool:
+    """Return whether what a message's schema says of a column is looked at."""
+    kind = field.dataType
+    by_unit = is_timestamp(kind) and options.debezium_time_unit is None
+    return by_unit or isinstance(kind, DecimalType)
 
 
 def value_sql(expr: str, kind: DataType, hints: ColumnHints) -> str | None:
@@ -71,49 +96,40 @@ def given_sql(expr: str, kind: DataType) -> str:
 
 def timestamp_sql(text: str, hints: ColumnHints) -> str:
     """A number since 1970, or a text as RFC 3339 (ZonedTimestamp); without a zone it is UTC."""
-    number = f"try_cast({text} AS BIGINT)"
     # A failing cast throws inside, which is slow: so the form is looked at first.
     return (
-        f"CASE WHEN {text} RLIKE '^-?[0-9]{{1,19}}$' THEN {_moment(number, hints)} "
+        f"CASE WHEN {text} RLIKE '^-?[0-9]{{1,19}}$' THEN timestamp_micros({_micros(text, hints)}) "
         f"WHEN {text} RLIKE '^[0-9]{{4,6}}-' THEN try_cast({text} AS TIMESTAMP) END"
     )
 
 
-def _moment(number: str, hints: ColumnHints) -> str:
-    fixed = hints.options.debezium_time_unit
-    if fixed is not None:
-        return _in_unit(number, fixed)
-    said = " ".join(f"WHEN {literal(name)} THEN {literal(unit)}" for name, unit in _UNITS.items())
-    unit = (
-        f"coalesce(CASE {hints.type_name} {said} END, "
-        f"CASE WHEN {_below(number, _MILLISECONDS_MAX)} THEN 'milliseconds' "
-        f"WHEN {_below(number, _MICROSECONDS_MAX)} THEN 'microseconds' END)"
-    )
-    return (
-        f"CASE {unit} WHEN 'milliseconds' THEN {_in_unit(number, 'milliseconds')} "
-        f"WHEN 'microseconds' THEN {_in_unit(number, 'microseconds')} "
-        f"ELSE {_in_unit(number, 'nanoseconds')} END"
-    )
-
-
-def _in_unit(number: str, unit: str) -> str:
-    if unit == "milliseconds":
-        # More would not fit into microseconds.
-        return f"IF({_below(number, 9 * 10**15)}, timestamp_millis({number}), NULL)"
-    if unit == "microseconds":
-        return f"timestamp_micros({number})"
-    return f"timestamp_micros(({number} - pmod({number}, 1000L)) div 1000L)"
-
-
-def _below(number: str, limit: int) -> str:
-    return f"{number} BETWEEN {-limit + 1}L AND {limit - 1}L"
+def _micros(text: str, hints: ColumnHints) -> str:
+    number = f"try_cast({text} AS BIGINT)"
+    # Null if they are too many; rounded down, also before 1970.
+    of_milliseconds = f"try_multiply({number}, 1000L)"
+    of_nanoseconds = f"try_subtract({number}, pmod({number}, 1000L)) div 1000L"
+    match hints.options.debezium_time_unit:
+        case "milliseconds":
+            return of_milliseconds
+        case "microseconds":
+            return number
+        case "nanoseconds":
+            return of_nanoseconds
+        case None:
+            digits = f"length(ltrim('-', {text}))"
+            if hints.said is not None:
+                digits = f"coalesce({hints.said}.digits, {digits})"
+            return (
+                f"CASE WHEN {digits} <= {_MILLISECONDS_DIGITS} THEN {of_milliseconds} "
+                f"WHEN {digits} <= {_MICROSECONDS_DIGITS} THEN {number} ELSE {of_nanoseconds} END"
+            )
 
 
 def date_sql(text: str) -> str:
     """Days since 1970, or a text."""
     return (
         f"CASE WHEN {text} RLIKE '^-?[0-9]{{1,7}}$' "
-        f"THEN date_add(DATE '1970-01-01', try_cast({text} AS INT)) "
+        f"THEN date_from_unix_date(try_cast({text} AS INT)) "
         f"WHEN {text} RLIKE '^[0-9]{{4,6}}-' THEN try_cast(rtrim('Z', {text}) AS DATE) END"
     )
 
@@ -121,69 +137,65 @@ def date_sql(text: str) -> str:
 def decimal_sql(expr: str, kind: DecimalType, hints: ColumnHints) -> str:
     """A number, its text, the base64 of its bytes, or a VariableScaleDecimal."""
     target = f"DECIMAL({kind.precision}, {kind.scale})"
-    text = f"try_variant_get({expr}, '$', 'string')"
-    # The value of a VariableScaleDecimal is null in everything else.
-    variable = f"try_variant_get({expr}, '$.value', 'string')"
-    scale = f"coalesce(try_variant_get({expr}, '$.scale', 'int'), {hints.scale}, {kind.scale})"
-    is_text = f"schema_of_variant({expr}) = 'STRING'"
-    of_base64 = _of_base64(f"coalesce({variable}, {text})", scale, target)
-    unclear = f"WHEN {is_text} AND {_is_unclear(text, hints)} THEN NULL " if kind.scale == 0 else ""
-    return (
-        f"CASE {unclear}"
-        f"WHEN {variable} IS NOT NULL OR ({is_text} AND {_is_base64(text, hints)}) "
-        f"THEN {of_base64} ELSE try_variant_get({expr}, '$', '{target}') END"
+    said = "" if hints.said is None else f"{hints.said}.scale, "
+    scale = f"coalesce(try_variant_get({expr}, '$.scale', 'int'), {said}{kind.scale})"
+    number = (
+        f"CASE WHEN h IS NULL THEN try_cast(t AS {target}) WHEN h = '' THEN NULL "
+        f"WHEN length(h) <= 32 THEN try_cast(concat({_UNSCALED}, 'E', -({scale})) AS {target}) END"
+    )
+    return _let(
+        "t", f"try_variant_get({expr}, '$', 'string')", _let("h", _bytes(expr, kind, hints), number)
     )
 
 
-def _is_base64(text: str, hints: ColumnHints) -> str:
-    """Return SQL that tells base64 (true) from the text of a number.
+def _bytes(expr: str, kind: DecimalType, hints: ColumnHints) -> str:
+    """Return SQL for the bytes in hex of a value whose text is `t`.
 
-    Digits alone can be either. A connector that writes texts writes the point too, if the column
-    has a scale, so they are base64.
+    They are null if the text is that of a number, and empty if nobody can tell. Texts with a point
+    or a sign are no base64. Digits alone can be, in groups of four. A connector that writes texts
+    writes the point too, if the column has a scale, so they are base64 then.
     """
-    match hints.options.debezium_decimals:
-        case "base64":
-            return "true"
-        case "text":
-            return "false"
-        case None:
-            return (
-                f"({_says_base64(hints)} "
-                f"OR NOT {text} RLIKE '^(-[0-9]+|-?[0-9]*[.][0-9]+|[0-9]+)$' OR {_digits(text)})"
-            )
+    variable = _hex(f"try_variant_get({expr}, '$.value', 'string')")
+    cases = "CASE WHEN t RLIKE '^[0-9E+]*[-.]' THEN NULL "
+    cases += f"WHEN startswith(t, '{{') THEN {variable} "
+    if hints.options.debezium_decimals == "text":
+        return f"{cases} END"
+    cases += f"WHEN schema_of_variant({expr}) <> 'STRING' THEN NULL "
+    if hints.options.debezium_decimals is None:
+        digits = "t RLIKE '^[0-9]+$'"
+        if hints.said is not None:
+            digits = f"NOT coalesce({hints.said}.base64, false) AND {digits}"
+        cases += f"WHEN {digits} AND length(t) % 4 <> 0 THEN NULL "
+        if kind.scale == 0:
+            cases += f"WHEN {digits} THEN '' "
+    return f"{cases} ELSE {_hex('t')} END"
 
 
-def _is_unclear(text: str, hints: ColumnHints) -> str:
-    """Return SQL that is true if nobody can tell: digits alone, for a column without a scale."""
-    if hints.options.debezium_decimals is not None:
-        return "false"
-    return f"NOT {_says_base64(hints)} AND {_digits(text)}"
+def _hex(text: str) -> str:
+    return f"hex(try_to_binary({text}, 'base64'))"
 
 
-def _says_base64(hints: ColumnHints) -> str:
-    return f"coalesce({hints.type_name} = '{_BASE64_DECIMAL}', false)"
+def _let(name: str, value: str, body: str) -> str:
+    """Return SQL for `body`, in which `value` has a name: it is computed once."""
+    return f"get(transform(array({value}), {name} -> {body}), 0)"
 
 
-def _digits(text: str) -> str:
-    # Base64 comes in groups of four.
-    return f"({text} RLIKE '^[0-9]+$' AND length({text}) % 4 = 0)"
+def _unscaled() -> str:
+    """Return SQL for the number in the bytes `h` (hex): big-endian, two's complement, at most 16.
 
-
-def _of_base64(text: str, scale: str, target: str) -> str:
-    """Return SQL for the decimal whose unscaled value is in base64: big-endian, two's complement.
-
-    Spark has no function for it, so it is summed up from parts of 32 bits. A negative number is the
-    complement of its bits, plus one.
+    Up to 8 bytes are a number of Spark's; more are two halves. There a negative number is the
+    complement of its bits, plus one: the upper half alone may have more than 38 digits.
     """
-    negative = "h >= '8'"
-    bits = f"IF({negative}, translate(h, '0123456789ABCDEF', 'FEDCBA9876543210'), h)"
-    part = f"CAST(conv(substr(lpad({bits}, 32, '0'), i, 8), 16, 10) AS DECIMAL(10, 0))"
+    is_negative = "h >= '8'"
+    short = f"conv(lpad(h, 16, IF({is_negative}, 'F', '0')), 16, -10)"
+    bits = f"IF({is_negative}, translate(h, '0123456789ABCDEF', 'FEDCBA9876543210'), h)"
+    upper, lower = (f"conv(substr(b, {at}, 16), 16, 10)" for at in (1, 17))
     magnitude = (
-        "aggregate(array(1, 9, 17, 25), CAST(0 AS DECIMAL(38, 0)), "
-        f"(a, i) -> try_add(try_multiply(a, 4294967296BD), {part}), "
-        f"a -> try_add(a, IF({negative}, 1BD, 0BD)))"
+        f"try_add(try_add(try_multiply(CAST({upper} AS DECIMAL(38, 0)), {2**64}BD), "
+        f"CAST({lower} AS DECIMAL(20, 0))), IF({is_negative}, 1BD, 0BD))"
     )
-    signed = f"concat(IF({negative}, '-', ''), {magnitude}, 'E', -({scale}))"
-    number = f"IF(length(h) BETWEEN 2 AND 32, try_cast({signed} AS {target}), NULL)"
-    # A lambda, so that the bytes have a name.
-    return f"element_at(transform(array(hex(try_to_binary({text}, 'base64'))), h -> {number}), 1)"
+    long = _let("b", f"lpad({bits}, 32, '0')", f"concat(IF({is_negative}, '-', ''), {magnitude})")
+    return f"IF(length(h) <= 16, {short}, {long})"
+
+
+_UNSCALED = _unscaled()

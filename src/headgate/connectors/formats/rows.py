@@ -29,33 +29,39 @@ def judged(
     *,
     table: str,
     options: SourceFormat,
-    reason: str | None = None,
 ) -> DataFrame:
     """Choose `values` (SQL by name); rows for which a test holds fail, or are blanked and marked.
 
-    `record` is SQL for the row's text, `reason` for what is wrong with it. They may cost something:
-    only bad rows are asked for them.
+    `record` is SQL for the row's text. It may cost something: only bad rows are asked for it.
     """
     bad = " OR ".join(f"({test})" for test in tests)
-    sample = f"substring({record}, 1, {_SAMPLE_CHARACTERS})"
     chosen = [f"{sql} AS {quoted(name)}" for name, sql in values.items()]
     if options.bad_data == "fail":
-        mark = literal(f"{BAD_DATA_MARK} table {table}: ")
-        what = reason or literal(f"not a {options.format} row")
+        failure = failure_sql(literal(f"not a {options.format} row"), record, table=table)
         # A filter, not a column: a column that nobody reads would be optimized away.
-        checked = rows.where(
-            f"CASE WHEN {bad} THEN raise_error(concat({mark}, {what}, ': ', {sample})) "
-            "ELSE true END"
-        )
+        checked = rows.where(f"CASE WHEN {bad} THEN {failure} ELSE true END")
         return checked.selectExpr(*chosen)
     marked = rows.selectExpr(
-        *chosen, f"{bad} AS {BAD_COLUMN}", f"IF({bad}, {sample}, NULL) AS {BAD_SAMPLE_COLUMN}"
+        *chosen,
+        f"{bad} AS {BAD_COLUMN}",
+        f"IF({bad}, {sample_sql(record)}, NULL) AS {BAD_SAMPLE_COLUMN}",
     )
     return marked.selectExpr(
         *(f"IF({BAD_COLUMN}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
         BAD_COLUMN,
         BAD_SAMPLE_COLUMN,
     )
+
+
+def failure_sql(reason: str, record: str, *, table: str) -> str:
+    """Return SQL that fails for a bad row. `reason` is SQL for what is wrong with it."""
+    mark = literal(f"{BAD_DATA_MARK} table {table}: ")
+    return f"raise_error(concat({mark}, {reason}, ': ', {sample_sql(record)}))"
+
+
+def sample_sql(record: str) -> str:
+    """Return SQL for as much of a bad row's text as is shown."""
+    return f"substring({record}, 1, {_SAMPLE_CHARACTERS})"
 
 
 def parse_lines(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from collections import Counter
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.formats.options import SourceFormat
@@ -103,10 +104,15 @@ def decode(
     spark: SparkSession, events: list[Any], cols: tuple[Column, ...], **options: Any
 ) -> list[tuple[Any, ...]]:
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    return [tuple(row) for row in decoded(spark, texts, cols, **options).collect()]
+
+
+def decoded(
+    spark: SparkSession, texts: list[str], cols: tuple[Column, ...], **options: Any
+) -> DataFrame:
     lines = spark.createDataFrame([(text,) for text in texts], "value string").coalesce(1)
     given_options = SourceFormat.model_validate({"format": "debezium_json", **options})
-    frame = decode_lines(spark, lines, table="t", columns=cols, options=given_options)
-    return [tuple(row) for row in frame.collect()]
+    return decode_lines(spark, lines, table="t", columns=cols, options=given_options)
 
 
 def refusal(spark: SparkSession, event: Any, cols: tuple[Column, ...], **options: Any) -> str:
@@ -195,6 +201,12 @@ def test_a_mysql_row_in_its_default_modes(spark: SparkSession) -> None:
         (-315_619_200_000, datetime(1960, 1, 1)),
         (-315_619_200_000_000, datetime(1960, 1, 1)),
         (-315_619_200_000_000_001, datetime(1959, 12, 31, 23, 59, 59, 999_999)),
+        # The last of each unit, and the first of the next.
+        (10**14 - 1, datetime(5138, 11, 16, 9, 46, 39, 999_000)),
+        (10**14, datetime(1973, 3, 3, 9, 46, 40)),
+        (10**17 - 1, datetime(5138, 11, 16, 9, 46, 39, 999_999)),
+        (10**17, datetime(1973, 3, 3, 9, 46, 40)),
+        (-(10**14), datetime(1966, 10, 31, 14, 13, 20)),
     ],
 )
 def test_the_unit_of_a_timestamp_is_recognised_by_magnitude(
@@ -306,11 +318,40 @@ def test_a_decimal_that_does_not_fit_is_refused(spark: SparkSession) -> None:
     assert "not a debezium_json row" in refusal(spark, event, columns(n="decimal(38,0)"))
 
 
+def test_a_boolean_is_no_decimal_though_its_text_could_be_base64(spark: SparkSession) -> None:
+    cols = columns(n="decimal(20,2)")
+    assert "not a debezium_json row" in refusal(spark, change("c", after={"n": True}), cols)
+    number = int.from_bytes(base64.b64decode("true"), "big", signed=True)
+    found = decode(spark, [change("c", after={"n": "true"})], cols)
+    assert found == [(Decimal(number).scaleb(-2), 1)]
+
+
+def test_a_small_decimal_is_written_with_an_exponent(spark: SparkSession) -> None:
+    events = [change("c", after={"n": value}) for value in ("1E-7", "-1.5E-7", 1.5e-7)]
+    rows = decode(spark, events, columns(n="decimal(20,8)"))
+    assert [row[0] for row in rows] == [Decimal(d) for d in ("1E-7", "-1.5E-7", "1.5E-7")]
+
+
 def test_dates_of_every_mode(spark: SparkSession) -> None:
     events = [change("c", after={"d": d}) for d in (19_849, "2024-05-06", "2024-05-06Z", -1, None)]
     rows = decode(spark, events, columns(d="date"))
     may = date(2024, 5, 6)
     assert [row[0] for row in rows] == [may, may, may, date(1969, 12, 31), None]
+
+
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        (10**16, {"debezium.time_unit": "milliseconds"}),
+        (-(2**63), {"debezium.time_unit": "nanoseconds"}),
+        (2**63, {}),
+    ],
+)
+def test_a_number_that_no_timestamp_can_be_is_a_bad_row(
+    spark: SparkSession, number: int, options: dict[str, str]
+) -> None:
+    event = change("c", after={"ts": number})
+    assert "not a debezium_json row" in refusal(spark, event, columns(ts="timestamp"), **options)
 
 
 def test_values_inside_others_are_read_too(spark: SparkSession) -> None:
@@ -319,6 +360,25 @@ def test_values_inside_others_are_read_too(spark: SparkSession) -> None:
     (found,) = decode(spark, [change("c", after=row)], cols)
     assert found[0] == [MOMENT, None]
     assert (found[1].n, found[1].d) == ([Decimal("1.5")], date(1970, 1, 2))
+
+
+def test_a_bad_change_is_one_row_with_its_line(spark: SparkSession) -> None:
+    row = {"id": 1, "ts": MICROS}
+    events = [change("u", before=row, after={**row, "ts": "soon"}), change("c", after=row)]
+    rows = decode(spark, events, columns(id="bigint", ts="timestamp"), bad_data="drop")
+    # What was there before is not taken back.
+    assert rows == [
+        (None, None, 1, True, json.dumps(events[0])[:200]),
+        (1, MOMENT, 1, False, None),
+    ]
+
+
+def test_a_bad_row_fails_though_nobody_asks_for_its_columns(spark: SparkSession) -> None:
+    event = json.dumps(change("c", after={"ts": "soon", "id": 1}))
+    frame = decoded(spark, [event], columns(id="bigint", ts="timestamp"))
+    for wanted in ("count(1)", "sum(id)"):
+        with pytest.raises(PySparkException, match="not a debezium_json row"):
+            frame.selectExpr(wanted).collect()
 
 
 def test_a_truncate_is_named(spark: SparkSession) -> None:
@@ -339,6 +399,7 @@ def test_tombstones_and_messages_of_the_log_are_no_changes(spark: SparkSession) 
         change("d", before={"id": 1}),
         "null",
         ' {"schema": null, "payload": null} ',
+        "  ",
         {**change("m"), "message": {"prefix": "audit", "content": "aGk="}},
         with_schema(change("c", after={"id": 2}), []),
     ]
@@ -358,3 +419,58 @@ def test_what_must_not_be_null_is_checked_after_it_is_read(spark: SparkSession) 
     for kind in ("timestamp!", "date!", "decimal(5,2)!"):
         event = change("c", after={"v": None})
         assert "not a debezium_json row" in refusal(spark, event, columns(v=kind))
+
+
+def operators(frame: DataFrame) -> list[str]:
+    """The names of the operators of the optimized plan, from the top."""
+    names, plan = [], optimized(frame)
+    while plan.children().size():
+        names.append(plan.nodeName())
+        plan = plan.children().apply(0)
+    return names
+
+
+def expressions(frame: DataFrame) -> Counter[str]:
+    """How often each kind of expression is in the optimized plan."""
+    found: Counter[str] = Counter()
+    plan = optimized(frame)
+    while plan.children().size():
+        waiting = [plan.expressions().apply(i) for i in range(plan.expressions().size())]
+        while waiting:
+            expression = waiting.pop()
+            found[expression.getClass().getSimpleName()] += 1
+            inner = expression.children()
+            waiting += [inner.apply(i) for i in range(inner.size())]
+        plan = plan.children().apply(0)
+    return found
+
+
+def optimized(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().optimizedPlan()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("bad_data", ["fail", "drop"])
+def test_the_plan_is_short_and_reads_a_value_in_one_place(
+    spark: SparkSession, bad_data: str
+) -> None:
+    def frame(**more: str) -> DataFrame:
+        return decoded(spark, ["null"], columns(id="bigint!", **more), bad_data=bad_data)
+
+    one, two = frame(a="timestamp"), frame(a="timestamp", b="timestamp")
+    steps = ["Project", "Generate", "Project", "Project", "Project"]
+    assert operators(one)[: len(steps)] == steps
+    assert operators(one).count("Filter") == 0
+    # Two forms of a timestamp. A plan that repeats the value for each test or side has more.
+    assert (expressions(two) - expressions(one))["RLike"] == 2
+    decimals = expressions(frame(a="timestamp", n="decimal(10,2)")) - expressions(one)
+    assert decimals["Conv"] == 3
+
+
+def test_the_plan_grows_by_the_same_for_every_column(spark: SparkSession) -> None:
+    def size(kind: str, count: int) -> int:
+        cols = columns(id="bigint!", **{f"c{i}": kind for i in range(count)})
+        return expressions(decoded(spark, ["null"], cols)).total()
+
+    for kind in ("timestamp", "date", "decimal(10,2)", "decimal(38,0)"):
+        first, second, third = (size(kind, count) for count in (1, 2, 3))
+        assert third - second == second - first, kind
