@@ -15,6 +15,7 @@ from tests.simulation.world import Setting
 
 # More reports than this help nobody.
 REPORTS_MAX = 3
+PROGRESS_SEEDS = 500
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,11 +60,14 @@ def _run_many(seeds: range, processes: int) -> int:
     counts: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     broken: list[Outcome] = []
-    for outcome in run_seeds(seeds, processes=processes):
+    for done, outcome in enumerate(run_seeds(seeds, processes=processes), start=1):
         counts.update(outcome.counts)
         faults.update(outcome.faults)
         if outcome.rule is not None:
             broken.append(outcome)
+        if done % PROGRESS_SEEDS == 0:
+            rate = done / (time.perf_counter() - began)
+            print(f"{done} seeds, {len(broken)} violations, {rate:.1f} seeds/s", file=sys.stderr)
     elapsed = time.perf_counter() - began
     for outcome in broken[:REPORTS_MAX]:
         print(report(outcome), end="\n\n")
