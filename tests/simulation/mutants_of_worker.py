@@ -252,7 +252,13 @@ def pending_published_after_the_check() -> list[Patch]:
         resuming = {sink.id: resumes(plan, sink.id) for sink in state.start.graph.sinks()}
         return replace(real(state, now_ms), actions=(CheckTargets(resuming),))
 
-    return [(step, "begin", begin)]
+    real_restored = resume._restored
+
+    def restored(state: WorkerState, now_ms: int) -> WorkerStep:
+        plan = replace(state.start.plan, pending_commits=())
+        return real_restored(replace(state, start=replace(state.start, plan=plan)), now_ms)
+
+    return [(step, "begin", begin), (resume, "_restored", restored)]
 
 
 @mutant("epochs that are run again stage their output once more")
