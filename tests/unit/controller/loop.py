@@ -23,6 +23,7 @@ from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
 from headgate.controller.rules.states.created import Created
 from headgate.controller.store.jobs import JobStore, Lease, LeaseLost
+from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId, WorkerId
 from headgate.core.messages import (
     ControllerMessage,
@@ -35,7 +36,6 @@ from tests.support.worker.targets import MemoryTarget
 from tests.support.worker.traits import Traits
 from tests.unit.controller.support import GRAPH, JOB
 
-STEPS_MAX = 5_000
 ROWS_PER_BATCH = 7
 
 
@@ -46,19 +46,35 @@ class Crash(Exception):
 class Loop:
     """One job from its creation to its end, driven in one thread."""
 
-    def __init__(self, folder: str, *, rows: int = 60, limits: Limits | None = None) -> None:
+    # How long a worker works between two events, and how many of them are too many.
+    work_ms = 5
+    steps_max = 5_000
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        rows: int = 60,
+        limits: Limits | None = None,
+        parallelism: int = 2,
+        graph: PipelineGraph = GRAPH,
+        state_url: str = "",
+    ) -> None:
         self.now = 1_000
         self.rows = rows
+        self.graph = graph
         self.target = MemoryTarget()
         self.store = JobStore(f"sqlite:///{folder}/jobs.db")
         self.spec = JobSpec(
             name="orders",
             sql="SELECT 1",
-            state_url=f"memory://{uuid.uuid4().hex}",
-            parallelism=2,
+            state_url=state_url or f"memory://{uuid.uuid4().hex}",
+            parallelism=parallelism,
             limits=limits or Limits(checkpoint_interval_ms=50, backoff_initial_ms=10),
         )
-        facts = JobFacts(job=JOB, limits=self.spec.limits, parallelism=2, entered_ms=self.now)
+        facts = JobFacts(
+            job=JOB, limits=self.spec.limits, parallelism=parallelism, entered_ms=self.now
+        )
         self.store.create_job(JOB, self.spec, Created(facts=facts), self.now)
         self.workers: dict[Generation, CountingWorker] = {}
         self.queue: deque[Event] = deque()
@@ -80,9 +96,7 @@ class Loop:
     def start(self, job: JobId, generation: Generation, token: str) -> None:
         if generation in self.workers:
             return
-        traits = Traits(rows=self.rows, rows_per_step=ROWS_PER_BATCH)
-        worker = CountingWorker(generation, self.queue.append, self.target, traits)
-        self.workers[generation] = worker
+        self.workers[generation] = self.new_worker(generation)
         self.queue.append(
             Register(
                 job=job,
@@ -93,6 +107,10 @@ class Loop:
                 host="h",
             )
         )
+
+    def new_worker(self, generation: Generation) -> CountingWorker:
+        traits = Traits(rows=self.rows, rows_per_step=ROWS_PER_BATCH)
+        return CountingWorker(generation, self.queue.append, self.target, traits)
 
     def send(self, job: JobId, generation: Generation, message: ControllerMessage) -> None:
         worker = self.workers.get(generation)
@@ -121,8 +139,8 @@ class Loop:
             spec=lambda: self.spec,
             claimant=claimant.text(),
             open_store=lambda: job_folder(open_store(self.spec.state_url), JOB),
-            compile=lambda: GRAPH,
-            graph=lambda: GRAPH,
+            compile=lambda: self.graph,
+            graph=lambda: self.graph,
             fleet=self,
             slots=SlotPool(None),
             clock=self,
@@ -135,7 +153,7 @@ class Loop:
         """Drive the job until the condition holds; crashes on the way are survived."""
         if self.lease is None:
             self.take_up()
-        for _ in range(STEPS_MAX):
+        for _ in range(self.steps_max):
             if until(self):
                 return
             try:
@@ -160,7 +178,7 @@ class Loop:
 
     def _handle(self, event: Event) -> None:
         # Time passes while workers work.
-        self.now += 5
+        self.now += self.work_ms
         applied = apply_event(self.state, event, self.now, self._persist)
         self.state = applied.state
         for action in applied.actions:

@@ -28,7 +28,7 @@ it stopped, with the log, the listing and the plan that it has, and lists nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from headgate.core.failpoints import failpoint
@@ -37,7 +37,7 @@ from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
 from headgate.state.cleanup.survey import PAGE, FilesKnown, Steps, Survey
 from headgate.state.protocol.derive import SetAside
-from headgate.state.protocol.writes import is_fenced
+from headgate.state.protocol.writes import highest_generation
 
 
 @model
@@ -76,6 +76,8 @@ class Cleanup:
         modified_until_ms: int,
     ) -> None:
         self._store = store
+        self._job = job
+        self.fenced = False
         self._survey = Survey(store, job, known)
         self._deleted: list[ObjectInfo] = []
         self.settings = (live, keep_last)
@@ -84,7 +86,11 @@ class Cleanup:
     def _steps(self, live: Generation, keep_last: int, modified_until_ms: int) -> Steps:
         """Do it; yield wherever it may be interrupted."""
         survey = self._survey
+        if (yield from self._is_replaced(live)):
+            return
         if not (yield from survey.look(live, keep_last)):
+            return
+        if (yield from self._is_replaced(live)):
             return
         failpoint("cleanup.before_delete")
         # One by one, for their order: a crash must not leave a gap in the log.
@@ -95,9 +101,18 @@ class Cleanup:
         failpoint("cleanup.middle")
         # The savepoints are read again, now that no new one can refer to a deleted record.
         plan = yield from survey.plan(modified_until_ms)
+        if (yield from self._is_replaced(live)):
+            return
         for garbage in (plan.manifests, plan.data, plan.markers):
             yield from self._delete(garbage)
         survey.forget_the_rest()
+
+    def _is_replaced(self, live: Generation) -> Generator[None, None, bool]:
+        """Whether cleaning up is another's business by now. If it is later, no harm is done."""
+        highest = highest_generation(self._store, self._job)
+        self.fenced = highest is not None and highest > live
+        yield
+        return self.fenced
 
     def _delete(self, garbage: Sequence[ObjectInfo]) -> Steps:
         for start in range(0, len(garbage), PAGE):
@@ -113,6 +128,7 @@ class Cleanup:
             objects=len(deleted),
             bytes=sum(info.bytes for info in deleted),
             unreadable=tuple(self._survey.unreadable),
+            fenced=self.fenced,
             finished=finished,
         )
 
@@ -127,21 +143,20 @@ def run_cleanup(
     grace_ms: int = 0,
     progress: CleanupProgress | None = None,
     until: Callable[[], bool] = lambda: False,
+    steps_least: int = 1,
 ) -> CleanupReport:
     """Delete what nobody can reach. May be interrupted anywhere and run again.
 
     It ends early when `until` says so, which it is asked after every step: a request or two, a page
     of the listing, a page of deletes. With the same `progress` the next call goes on from there,
-    and reads only checkpoints that are new. At least one step is done, so that every call gets on.
+    and reads only checkpoints that are new. `steps_least` are done in any case, so that every call
+    gets on.
 
     Unreferenced files younger than `grace_ms` are left for the next time; safety does not depend
     on it.
     """
     progress = progress or CleanupProgress()
     unfinished, progress.cleanup = progress.cleanup, None
-    # A replaced controller ends here; if it is replaced later than this look, no harm is done.
-    if is_fenced(store, job, live_generation):
-        return CleanupReport(fenced=True)
     if unfinished is None or unfinished.settings != (live_generation, keep_last):
         unfinished = Cleanup(
             store,
@@ -152,8 +167,8 @@ def run_cleanup(
             modified_until_ms=now_ms - grace_ms,
         )
     # An error ends this cleanup: the next call begins a new one.
-    for _ in unfinished.steps:
-        if until():
+    for done, _ in enumerate(unfinished.steps, 1):
+        if until() and done >= steps_least:
             progress.cleanup = unfinished
             return unfinished.report(finished=False)
     return unfinished.report(finished=True)

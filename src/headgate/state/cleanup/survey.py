@@ -66,9 +66,8 @@ class Survey:
         self._log = read_log(self._store)
         if self._log.newest is None:
             return False
-        yield
         try:
-            self._newest = self._files(self._log.newest).manifest
+            self._newest = (yield from self._files(self._log.newest)).manifest
             base = self._unrecorded_base(live)
         except CheckpointInvalid as error:
             # Without the newest record nobody can say who may still write: wait for the next.
@@ -79,14 +78,33 @@ class Survey:
             self._listing.append(info)
             if len(self._listing) % PAGE == 0:
                 yield
-        found, damaged = yield from self._all_files()
-        sizes = {info.path: info.bytes for info in self._listing}
-        complete = [epoch for epoch, files in found.items() if files.is_complete(sizes)]
-        self._first = first_kept_epoch(self._log, complete, keep_last=keep_last, base=base)
-        self._also = ancestors_kept(f.manifest for e, f in found.items() if e >= self._first)
-        self._kept = {e: f for e, f in found.items() if e >= self._first or e in self._also}
-        self.unreadable = [d for d in damaged if d.epoch >= self._first or d.epoch in self._also]
+        yield from self._choose(keep_last, base)
         return True
+
+    def _choose(self, keep_last: int, base: Epoch | None) -> Steps:
+        """Read the checkpoints that are kept, and no others: newest first, until it is known."""
+        sizes = {info.path: info.bytes for info in self._listing}
+        complete: list[Epoch] = []
+        self._first = NO_EPOCH
+        # The newest may be there without its record: it was lost, but its marker was not.
+        for epoch in sorted({*self._log.epochs, self._newest.epoch}, reverse=True):
+            if epoch < self._first:
+                break
+            files = yield from self._keep(epoch)
+            if files is not None and files.is_complete(sizes):
+                complete.append(epoch)
+                self._first = first_kept_epoch(self._log, complete, keep_last=keep_last, base=base)
+        self._also = ancestors_kept(files.manifest for files in self._kept.values())
+        for epoch in sorted(self._also & {*self._log.epochs} - self._kept.keys()):
+            yield from self._keep(epoch)
+
+    def _keep(self, epoch: Epoch) -> Generator[None, None, CheckpointFiles | None]:
+        """Note what a kept checkpoint refers to, or that nobody knows."""
+        try:
+            self._kept[epoch] = yield from self._files(epoch)
+        except CheckpointInvalid as error:
+            self.unreadable.append(SetAside.because(epoch, error))
+        return self._kept.get(epoch)
 
     def plan_records(self) -> Generator[None, None, CleanupPlan]:
         """Decide which epoch records go."""
@@ -123,21 +141,6 @@ class Survey:
         record = read_if_present(self._store, GenerationRecord, path, job=self._job)
         return None if record is None or record.base is None else record.base.epoch
 
-    def _all_files(
-        self,
-    ) -> Generator[None, None, tuple[dict[Epoch, CheckpointFiles], list[SetAside]]]:
-        found: dict[Epoch, CheckpointFiles] = {}
-        damaged: list[SetAside] = []
-        # The newest may be there without its record: it was lost, but its marker was not.
-        for epoch in sorted({*self._log.epochs, self._newest.epoch}):
-            if epoch not in self._known.by_epoch:
-                yield
-            try:
-                found[epoch] = self._files(epoch)
-            except CheckpointInvalid as error:
-                damaged.append(SetAside.because(epoch, error))
-        return found, damaged
-
     def _savepoints(
         self,
     ) -> Generator[None, None, tuple[list[CheckpointFiles], list[SetAside]]]:
@@ -154,36 +157,41 @@ class Survey:
                 continue
             manifests.add(savepoint.manifest)
             try:
-                found.append(self._savepoint_files(savepoint))
+                found.append((yield from self._savepoint_files(savepoint)))
             except CheckpointInvalid as error:
                 damaged.append(SetAside.because(savepoint.checkpoint.epoch, error))
         known = self._known.by_manifest
         self._known.by_manifest = {path: known[path] for path in manifests & known.keys()}
         return found, damaged
 
-    def _savepoint_files(self, savepoint: SavepointRecord) -> CheckpointFiles:
+    def _savepoint_files(
+        self, savepoint: SavepointRecord
+    ) -> Generator[None, None, CheckpointFiles]:
         kept = self._kept.get(savepoint.checkpoint.epoch)
         if kept is not None and kept.manifest.ref == savepoint.checkpoint:
             return kept
         known = self._known.by_manifest.get(savepoint.manifest)
         if known is None:
-            known = self._read_files(read_manifest(self._store, savepoint))
+            known = yield from self._read_files(read_manifest(self._store, savepoint))
             self._known.by_manifest[savepoint.manifest] = known
         return known
 
-    def _files(self, epoch: Epoch) -> CheckpointFiles:
+    def _files(self, epoch: Epoch) -> Generator[None, None, CheckpointFiles]:
         known = self._known.by_epoch.get(epoch)
         if known is None:
-            known = self._read_files(self._examiner.manifest(epoch))
+            yield
+            known = yield from self._read_files(self._examiner.manifest(epoch))
             self._known.by_epoch[epoch] = known
         return known
 
-    def _read_files(self, manifest: Manifest) -> CheckpointFiles:
+    def _read_files(self, manifest: Manifest) -> Generator[None, None, CheckpointFiles]:
         path = layout.manifest(manifest.generation, manifest.epoch, manifest.attempt)
         state = {path: len(encode(manifest))}
         state.update((link.path, link.bytes) for link in manifest.operators)
         others = set(graph_paths(manifest))
-        for metadata in self._examiner.metadata(manifest).values():
+        for link in manifest.operators:
+            yield
+            metadata = self._examiner.linked(manifest, link)
             others.update(file.path for file in metadata.staged())
             for subtask in metadata.subtasks:
                 for table in subtask.tables:

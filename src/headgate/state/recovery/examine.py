@@ -91,14 +91,20 @@ class Examiner:
 
     def metadata(self, manifest: Manifest) -> dict[OperatorId, OperatorCheckpointMetadata]:
         """Return all operators' metadata; raise `CheckpointInvalid` if one cannot be read."""
-        return {link.operator: self._metadata(manifest, link) for link in manifest.operators}
+        return {link.operator: self.linked(manifest, link) for link in manifest.operators}
+
+    def linked(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
+        """Return the metadata that a manifest names; raise `CheckpointInvalid` if it cannot."""
+        if link not in self._links:
+            self._links[link] = self._read_metadata(manifest, link)
+        return self._links[link]
 
     def operator(self, epoch: Epoch, operator: OperatorId) -> OperatorCheckpointMetadata:
         """Return one operator's metadata; raise `CheckpointInvalid` if it cannot be read."""
         manifest = self.manifest(epoch)
         for link in manifest.operators:
             if link.operator == operator:
-                return self._metadata(manifest, link)
+                return self.linked(manifest, link)
         raise CheckpointInvalid(f"epoch {epoch} has no operator {operator}", code="missing")
 
     def output(self, epoch: Epoch) -> tuple[SinkCommit, ...]:
@@ -109,7 +115,7 @@ class Examiner:
             # Damage to the state must not stand in the way of the output.
             if link.role != "sink":
                 continue
-            metadata = self._metadata(manifest, link)
+            metadata = self.linked(manifest, link)
             for file in metadata.staged():
                 self.check_file(file)
             commits.append(
@@ -223,11 +229,6 @@ class Examiner:
         except CheckpointInvalid as error:
             return Damaged(epoch, error, manifest)
         return Intact(manifest, metadata)
-
-    def _metadata(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
-        if link not in self._links:
-            self._links[link] = self._read_metadata(manifest, link)
-        return self._links[link]
 
     def _read_metadata(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
         found = read_linked(

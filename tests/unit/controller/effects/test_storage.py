@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -464,6 +465,39 @@ def test_cleanup_removes_the_graphs_of_texts_whose_checkpoints_are_gone(place: P
         assert storage.run_cleanup(action, place.ports()).finished
     names = " ".join(info.path for info in place.store().list(""))
     assert [text for text in texts if text in names] == texts[-2:]
+
+
+class SlowStore:
+    """Takes 30 ms for every request, by the clock of its place."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._inner = place.store()
+
+    def __getattr__(self, name: str) -> Any:
+        def request(*arguments: Any, **options: Any) -> Any:
+            self._place.now += 30
+            return getattr(self._inner, name)(*arguments, **options)
+
+        return request
+
+
+@pytest.mark.parametrize("time_ms", [10_000, 1_000, 300])
+def test_slice_of_a_cleanup_ends_within_its_time(place: Place, time_ms: int) -> None:
+    place.claim()
+    last = place.checkpoints(30)
+    place.now = 2**53
+    slow = SlowStore(place)
+    ports = replace(place.ports(), open_store=lambda: slow)
+    finished = False
+    while not finished:
+        began = place.now
+        (done,) = perform(cleanup(time_ms), ports)
+        assert isinstance(done, CleanupDone)
+        finished = done.finished
+        # A step of one request may be followed by one of two.
+        assert place.now - began <= time_ms + 30
+    assert place.prepare().plan.checkpoint == last
 
 
 def test_cleanup_whose_time_is_up_leaves_the_rest_to_the_next(place: Place) -> None:
