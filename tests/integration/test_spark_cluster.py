@@ -25,6 +25,30 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
     running.close()
 
 
+def test_the_files_of_shuffles_on_the_workers_do_not_outlive_their_micro_batches(
+    tmp_path: Path,
+    cluster: SparkCluster,
+    orders: Path,  # noqa: F811
+    expected: set[tuple[Any, ...]],  # noqa: F811
+) -> None:
+    job = Slice(tmp_path, orders, "filesystem")
+    process = job.start(
+        extra=(
+            *("--master", cluster.url, "--max-batch-rows", "1000"),
+            *("--set", "spark.executor.memory=512m", "--set", "spark.driver.memory=1g"),
+        )
+    )
+    seen: set[str] = set()
+    most = 0
+    while not process.has_ended(within_seconds=0.05):
+        there = {path.name for path in cluster.files("shuffle_")}
+        most, seen = max(most, len(there)), seen | there
+    assert process.finish() == 0, process.story()
+    assert_exact(job, expected)
+    # Of many micro-batches, those of the one that runs and of the one that is being cleaned up.
+    assert len(seen) > 10 * most, (len(seen), most)
+
+
 def test_a_spark_worker_killed_in_the_middle_changes_nothing(
     tmp_path: Path,
     cluster: SparkCluster,

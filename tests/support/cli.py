@@ -71,6 +71,13 @@ class HeadgateProcess:
             self.events.append(event)
         return code
 
+    def has_ended(self, *, within_seconds: float) -> bool:
+        try:
+            self.process.wait(timeout=within_seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def interrupt(self) -> None:
         """What Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)

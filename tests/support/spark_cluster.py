@@ -29,6 +29,14 @@ class SparkCluster:
         self.workers = [self._start_worker(number) for number in range(workers)]
         self._find(master, r"Registering worker", count=workers)
 
+    def files(self, prefix: str) -> list[Path]:
+        """Return the files that executors keep: `shuffle_`, `broadcast_`, ..."""
+        found: list[Path] = []
+        # Folders come and go with executors.
+        for folder, _, names in os.walk(self._root / "local"):
+            found += [Path(folder) / name for name in names if name.startswith(prefix)]
+        return found
+
     def kill_worker(self, number: int) -> None:
         """SIGKILL one Worker and the executors it started, as when a host goes down."""
         worker = self.workers[number]
@@ -65,6 +73,7 @@ class SparkCluster:
             **os.environ,
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(self._root / "local"),
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={log4j}",
             "PYSPARK_PYTHON": sys.executable,
