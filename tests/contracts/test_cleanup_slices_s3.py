@@ -163,7 +163,7 @@ class ScheduleOnS3(Loop):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("interval_ms", [10_000])
+@pytest.mark.parametrize("interval_ms", [10_000, 1_000])
 def test_cleanups_keep_up_and_hold_no_checkpoint_up_for_more_than_their_slice(
     proxy: FaultyProxy, s3_endpoint: str, tmp_path: Path, interval_ms: int
 ) -> None:
