@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DateType,
     MapType,
     StringType,
     StructField,
@@ -32,6 +32,7 @@ from headgate.connectors.formats.debezium_values import (
 )
 from headgate.connectors.formats.leaves import (
     any_leaf,
+    is_timestamp,
     literal,
     map_leaves,
     quoted,
@@ -39,30 +40,34 @@ from headgate.connectors.formats.leaves import (
     with_leaves,
 )
 from headgate.connectors.formats.options import SourceFormat
-from headgate.connectors.formats.rows import CORRUPT, failure_sql, sample_sql
+from headgate.connectors.formats.rows import CORRUPT, failure_sql, parse_lines, sample_sql
 from headgate.core.graph import OP_COLUMN, Column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-# A tombstone follows the delete of a key, for whoever compacts the stream: it says nothing new. A
-# message in the log of the database ('m') is no change of the table, and a blank line is none.
-_NO_CHANGE = (
-    "op = 'm' OR value RLIKE "
-    r"'^\\s*(null|\\{\\s*\"schema\"\\s*:\\s*null\\s*,\\s*\"payload\"\\s*:\\s*null\\s*\\})?\\s*$'"
+# A tombstone follows the delete of a key, for whoever compacts the stream: it says nothing new. It
+# is short, so most lines need no more than their length to be told from it.
+_TOMBSTONE = (
+    "octet_length(value) < 100 AND value RLIKE "
+    r"'^\\s*(null|\\{\\s*\"schema\"\\s*:\\s*null\\s*,\\s*\"payload\"\\s*:\\s*null\\s*\\})\\s*$'"
 )
+_RECORD = f"coalesce({CORRUPT}, to_json(struct(before, after, op)))"
 # What a message with its schema says of the columns of a row.
 _SIDE = StructType([StructField("field", StringType()), StructField("fields", ArrayType(HINT))])
 _SCHEMA = StructType([StructField("fields", ArrayType(_SIDE))])
 _HINTS = (
     "map_from_entries(transform("
-    "get(filter(_message.schema.fields, f -> f.field = 'after'), 0).fields, "
+    "get(filter(schema.fields, f -> f.field = 'after'), 0).fields, "
     f"f -> struct(f.field, {HINT_SQL}))) AS _hints"
 )
 _SIDES = (
     "CASE WHEN op = 'u' THEN array(before, after) WHEN op = 'd' THEN array(before) "
     "WHEN op IN ('c', 'r') THEN array(after) END"
 )
+_SIGNS = "CASE WHEN op = 'u' THEN array(-1, 1) WHEN op = 'd' THEN array(-1) ELSE array(1) END"
+# Java leaves methods of more than 8,000 bytes uncompiled, and the code for so many is below it.
+_COMPILED_MAX = 3
 _REASON = """CASE
  WHEN op = 't' THEN 'a truncate: the rows that it removes are not in the stream'
  WHEN op IN ('u', 'd') AND before IS NULL THEN 'a change without the row that was there before
@@ -71,7 +76,12 @@ _REASON = """CASE
 
 
 def decode_changes(
-    lines: DataFrame, *, table: str, columns: tuple[Column, ...], options: SourceFormat
+    spark: SparkSession,
+    lines: DataFrame,
+    *,
+    table: str,
+    columns: tuple[Column, ...],
+    options: SourceFormat,
 ) -> DataFrame:
     """Return the rows that changes add (+1) and remove (-1), as the table's columns."""
     row = struct_of(columns)
@@ -83,24 +93,17 @@ def decode_changes(
     tests = ["r.given IS NULL"]
     for column, field in zip(columns, row, strict=True):
         tests += _wrong(column, field.dataType, options, is_read=column.name in read)
-    is_good = f"{CORRUPT} IS NULL AND NOT exists(_rows, r -> {' OR '.join(tests)})"
-    # A bad change that is left out is one row, which is null.
-    if options.bad_data == "fail":
-        bad, marks = failure_sql(_REASON, "value", table=table), []
-    else:
-        bad, marks = "array(NULL)", ["value"]
-    changes = _changes(lines, row, options, hinted=any(uses_hints(f, options) for f in row))
-    signed = changes.selectExpr(
-        "value",
-        "op",
-        "before",
-        CORRUPT,
-        f"transform({_SIDES}, (s, i) -> named_struct("
-        "'op', IF(op = 'd' OR (op = 'u' AND i = 0), -1, 1), 'given', s"
-        f"{_read_struct(read)})) AS _rows",
-    ).selectExpr(
-        f"explode(CASE WHEN {is_good} THEN _rows WHEN {_NO_CHANGE} THEN NULL ELSE {bad} END) AS r",
-        *marks,
+    bad = (
+        failure_sql(_REASON, _RECORD, table=table) if options.bad_data == "fail" else "array(NULL)"
+    )
+    changes = _changes(spark, lines, row, options, hinted=any(uses_hints(f, options) for f in row))
+    passed = ["before", "after", "op", CORRUPT]
+    signed = changes.selectExpr(*passed, f"{_each_side(read, row)} AS _rows").selectExpr(
+        # A message in the log of the database ('m') is no change of the table. A bad change that is
+        # left out stays one row, which is null.
+        f"explode(CASE WHEN {CORRUPT} IS NULL AND NOT exists(_rows, r -> {' OR '.join(tests)}) "
+        f"THEN _rows WHEN op = 'm' THEN NULL ELSE {bad} END) AS r",
+        *(passed if options.bad_data == "drop" else []),
     )
     names = [
         f"r.{'read' if c.name in read else 'given'}.{quoted(c.name)} AS {quoted(c.name)}"
@@ -112,14 +115,14 @@ def decode_changes(
         *names,
         f"coalesce(r.op, 1) AS {OP_COLUMN}",
         f"r IS NULL AS {BAD_COLUMN}",
-        f"IF(r IS NULL, {sample_sql('value')}, NULL) AS {BAD_SAMPLE_COLUMN}",
+        f"IF(r IS NULL, {sample_sql(_RECORD)}, NULL) AS {BAD_SAMPLE_COLUMN}",
     )
 
 
 def _changes(
-    lines: DataFrame, row: StructType, options: SourceFormat, *, hinted: bool
+    spark: SparkSession, lines: DataFrame, row: StructType, options: SourceFormat, *, hinted: bool
 ) -> DataFrame:
-    """Return before, after and op of every line, and what its schema says of the columns."""
+    """Return before, after and op of every change, and what its schema says of the columns."""
     read_row = with_leaves(row, read_as)
     change = [
         StructField("before", read_row),
@@ -131,18 +134,10 @@ def _changes(
     if hinted:
         message.append(StructField("schema", _SCHEMA))
     message.append(StructField(CORRUPT, StringType()))
-    parsed = F.from_json(
-        "value",
-        StructType(message),
-        {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
-    )
-    return lines.select("value", parsed.alias("_message")).selectExpr(
-        "value",
-        *(
-            f"coalesce(_message.{name}, _message.payload.{name}) AS {name}"
-            for name in ("before", "after", "op")
-        ),
-        f"_message.{CORRUPT} AS {CORRUPT}",
+    parsed = parse_lines(spark, lines.where(f"NOT ({_TOMBSTONE})"), StructType(message), options)
+    return parsed.selectExpr(
+        *(f"coalesce({name}, payload.{name}) AS {name}" for name in ("before", "after", "op")),
+        CORRUPT,
         *([_HINTS] if hinted else []),
     )
 
@@ -154,9 +149,20 @@ def _read_sql(expr: str, field: StructField, options: SourceFormat) -> str | Non
     return map_leaves(expr, field.dataType, partial(value_sql, hints=ColumnHints(options, said)))
 
 
-def _read_struct(read: dict[str, str]) -> str:
+def _each_side(read: dict[str, str], row: StructType) -> str:
+    """Return SQL for the rows of a change: their signs, what was given, and the columns read of it.
+
+    Spark generates code for `transform`, and evaluates `zip_with` without.
+    """
     values = ", ".join(f"{literal(name)}, {sql}" for name, sql in read.items())
-    return f", 'read', named_struct({values})" if read else ""
+    struct = f"'given', s, 'read', named_struct({values})" if read else "'given', s"
+    short = all(
+        is_timestamp(f.dataType) or isinstance(f.dataType, DateType) for f in row if f.name in read
+    )
+    if short and len(read) <= _COMPILED_MAX:
+        sign = "IF(op = 'd' OR (op = 'u' AND i = 0), -1, 1)"
+        return f"transform({_SIDES}, (s, i) -> named_struct('op', {sign}, {struct}))"
+    return f"zip_with({_SIDES}, {_SIGNS}, (s, sign) -> named_struct('op', sign, {struct}))"
 
 
 def _wrong(column: Column, kind: DataType, options: SourceFormat, *, is_read: bool) -> list[str]:

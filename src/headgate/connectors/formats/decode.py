@@ -44,7 +44,7 @@ def decode_lines(
         test = f"value = {literal(NOT_UTF8)}"
         return judged(lines, {"value": "value"}, [test], "value", table=table, options=options)
     if options.format == "debezium_json":
-        return decode_changes(lines, table=table, columns=columns, options=options)
+        return decode_changes(spark, lines, table=table, columns=columns, options=options)
     row = struct_of(columns)
     fields = [*timestamps_as_text(row), StructField(CORRUPT, StringType())]  # type: ignore[misc]
     parsed = parse_lines(spark, lines, StructType(fields), options)
