@@ -102,6 +102,7 @@ class Checks:
                     f"epoch {epoch}: generation {generation} was claimed before the write began",
                 )
         watch.canonical[found.epoch] = found
+        watch.recorded_ms[found.epoch] = self._world.scheduler.now_ms
         self._world.counts["checkpoints recorded"] += 1
         self.advance(job)
 
@@ -133,7 +134,7 @@ class Checks:
         epoch = layout.epoch_of(path)
         assert epoch is not None
         for earlier in range(watch.committed + 1, epoch + 1):
-            if not self.is_published(watch, earlier) and not watch.need_not_be_published(earlier):
+            if self._is_missed(watch, earlier) and not watch.need_not_be_published(earlier):
                 raise Violation("marked_unpublished", f"epoch {epoch}: {earlier} is not published")
         watch.committed = max(watch.committed, epoch)
 
@@ -151,8 +152,8 @@ class Checks:
                 f"epoch {commit.epoch}: {file.path} belongs to another checkpoint",
             )
         for earlier in range(watch.unverified, commit.epoch):
-            done = self._sink_published(watch, commit.operator, earlier)
-            if not done and not watch.need_not_be_published(earlier):
+            missed = self._is_missed_in(watch, commit.operator, earlier)
+            if missed and not watch.need_not_be_published(earlier):
                 raise Violation(
                     "published_out_of_order", f"epoch {commit.epoch} before epoch {earlier}"
                 )
@@ -184,6 +185,14 @@ class Checks:
     def is_published(self, watch: JobWatch, epoch: int) -> bool:
         return all(self._sink_published(watch, sink, epoch) for sink in watch.targets)
 
+    def _is_missed(self, watch: JobWatch, epoch: int) -> bool:
+        return any(self._is_missed_in(watch, sink, epoch) for sink in watch.targets)
+
+    def _is_missed_in(self, watch: JobWatch, sink: OperatorId, epoch: int) -> bool:
+        """Whether a sink has not published the epoch, and has a place for it."""
+        published = self._sink_published(watch, sink, epoch)
+        return not published and not watch.came_after_a_new_life(sink, epoch)
+
     def advance(self, job: JobId) -> None:
         """Compare what has been published completely with the reference, in order."""
         watch = self.jobs[job]
@@ -191,7 +200,7 @@ class Checks:
             epoch = watch.unverified
             if self.is_published(watch, epoch):
                 self._verify(watch, epoch)
-            elif not watch.is_given_up(epoch):
+            elif self._is_missed(watch, epoch) and not watch.is_given_up(epoch):
                 return
             watch.unverified += 1
 

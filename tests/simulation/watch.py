@@ -40,6 +40,8 @@ class JobWatch:
     abandoned: set[int] = field(default_factory=set)
     # Records that came back after retention had deleted them: they count for nobody.
     leftovers: set[int] = field(default_factory=set)
+    # When each epoch was recorded.
+    recorded_ms: dict[int, int] = field(default_factory=dict)
     # When each generation was claimed.
     claimed_ms: dict[int, int] = field(default_factory=dict)
     # The epoch that each of them was to start from; 0 = from nothing.
@@ -74,6 +76,16 @@ class JobWatch:
     def need_not_be_published(self, epoch: int) -> bool:
         """Whether nobody can miss the epoch's output: it was removed, or given up."""
         return epoch <= self.removed_through or self.is_given_up(epoch)
+
+    def came_after_a_new_life(self, sink: OperatorId, epoch: int) -> bool:
+        """Whether the epoch's record was on its way when the job began anew in the sink's target.
+
+        It is of the earlier life: its output has no place in what the later one has emptied.
+        """
+        entry, begun_by = self.canonical.get(epoch), self.places[sink].begun_by
+        if entry is None or begun_by <= entry.generation:
+            return False
+        return self.claimed_ms[begun_by] <= self.recorded_ms[epoch]
 
     def is_given_up(self, epoch: int) -> bool:
         """Whether it was unreadable or removed, and the job went on from nothing as it was told."""

@@ -125,7 +125,7 @@ def _prepare_from_scratch(
     what is recorded and not yet published is published first, if it can still be read.
     """
     state = backend.StateBackend(store, ports.job)
-    found = state.prepare_fresh_start(verify_checksums=action.verify_checksums)
+    found = state.prepare_fresh_start()
     sinks = {sink.id for sink in graph.sinks()}
     plan = LoadingPlan(
         job=ports.job,

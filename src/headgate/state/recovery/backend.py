@@ -174,10 +174,14 @@ class StateBackend:
         failpoint("recovery.after_prepare")
         return prepared
 
-    def prepare_fresh_start(self, *, verify_checksums: bool = False) -> NoCheckpoint:
-        """Return how a job starts that is to ignore its state: numbers go on, output is kept."""
+    def prepare_fresh_start(self) -> NoCheckpoint:
+        """Return how a job starts that is to ignore its state: numbers go on, output is kept.
+
+        What is left to be published is read, so that nothing of an epoch is published which is
+        damaged: what there is of it would be in the way of the new life in the target.
+        """
         preparation = _Preparation(
-            examiner=Examiner(self._store, self._job, verify_checksums=verify_checksums),
+            examiner=Examiner(self._store, self._job, verify_checksums=True),
             log=read_log(self._store),
             allow_skip_published=True,
         )

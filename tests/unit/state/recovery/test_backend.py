@@ -252,6 +252,15 @@ def test_a_life_that_has_begun_is_not_written_into_by_the_one_before() -> None:
     assert pending(prepare(store)) == [4, 5]
 
 
+def test_a_fresh_start_publishes_nothing_of_an_epoch_that_is_damaged() -> None:
+    """A part of it would stand in the way of the new life, again after every start."""
+    store, _ = job(3, commit_last=False)
+    store.put(staged(3), bytes(byte ^ 1 for byte in store.get(staged(3))))
+    fresh = StateBackend(store, JOB).prepare_fresh_start()
+    assert fresh.pending_commits == ()
+    assert [s.epoch for s in fresh.skipped] == [3]
+
+
 def test_a_fresh_start_still_publishes_what_was_promised() -> None:
     store, _ = job(3, commit_last=False)
     fresh = StateBackend(store, JOB).prepare_fresh_start()
