@@ -65,6 +65,7 @@ def _run_many(seeds: range, processes: int) -> int:
         faults.update(outcome.faults)
         if outcome.rule is not None:
             broken.append(outcome)
+            print(f"seed {outcome.seed} breaks {outcome.rule}", file=sys.stderr)
         if done % PROGRESS_SEEDS == 0:
             rate = done / (time.perf_counter() - began)
             print(f"{done} seeds, {len(broken)} violations, {rate:.1f} seeds/s", file=sys.stderr)

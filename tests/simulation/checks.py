@@ -65,8 +65,10 @@ class Checks:
             self._record_created(job, data, since_ms)
         elif generation is not None and path == layout.generation_record(generation):
             self.jobs[job].claimed_ms[generation] = self._world.scheduler.now_ms
-            base = json.loads(data)["base"]
+            claimed = json.loads(data)
+            base = claimed["base"]
             self.jobs[job].bases[generation] = 0 if base is None else base["epoch"]
+            self.jobs[job].ignores_before[generation] = claimed["ignore_before"]
         elif path.startswith("committed/"):
             self._marker_created(job, path)
         elif path.startswith(f"{layout.SAVEPOINTS}/"):

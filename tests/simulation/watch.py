@@ -46,6 +46,8 @@ class JobWatch:
     claimed_ms: dict[int, int] = field(default_factory=dict)
     # The epoch that each of them was to start from; 0 = from nothing.
     bases: dict[int, int] = field(default_factory=dict)
+    # What each of them was told to ignore: all generations before this one.
+    ignores_before: dict[int, int] = field(default_factory=dict)
     # A person asked for a stop and for nothing else since.
     stop_asked: bool = False
 
@@ -83,7 +85,7 @@ class JobWatch:
         It is of the earlier life: its output has no place in what the later one has emptied.
         """
         entry, begun_by = self.canonical.get(epoch), self.places[sink].begun_by
-        if entry is None or begun_by <= entry.generation:
+        if entry is None or self.ignores_before.get(begun_by, 0) <= entry.generation:
             return False
         return self.claimed_ms[begun_by] <= self.recorded_ms[epoch]
 
