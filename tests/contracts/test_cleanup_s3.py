@@ -40,6 +40,7 @@ def upload(memory: DictStore, url: str, known: set[str]) -> None:
     known.update(new)
 
 
+@pytest.mark.verify
 def test_cleanup_keeps_up_in_slices_of_a_tenth_of_the_interval(
     proxy: FaultyProxy, s3_endpoint: str
 ) -> None:

@@ -120,7 +120,7 @@ class Slice:
         return [tuple(row[name] for name in names) for row in rows]
 
 
-@pytest.fixture(params=["single_file", "filesystem"])
+@pytest.fixture(params=[pytest.param("single_file", marks=pytest.mark.verify), "filesystem"])
 def job(request: pytest.FixtureRequest, tmp_path: Path, orders: Path) -> Slice:
     return Slice(tmp_path, orders, request.param)
 

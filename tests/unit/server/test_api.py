@@ -123,7 +123,7 @@ def test_large_bodies_and_texts_are_refused_and_the_service_stays_up(running: Ru
     [
         "(" * 500_000,
         "SELECT " + ", ".join(["a"] * 100_000),
-        "SELECT " + "1 + " * 200_000 + "1",
+        pytest.param("SELECT " + "1 + " * 200_000 + "1", marks=pytest.mark.verify),
         "x" * 1_000_000,
     ],
     ids=["brackets", "columns", "sum", "word"],

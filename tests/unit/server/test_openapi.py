@@ -81,6 +81,7 @@ def api_operations(running: Running) -> list[Any]:
     return sorted((result.ok() for result in found), key=lambda o: o.method == "delete")
 
 
+@pytest.mark.verify
 def test_made_up_requests_are_answered_as_described(running: Running) -> None:
     job = running.start("numbers", id="known")
     running.wait(job, lambda view: view["terminal"])

@@ -37,6 +37,7 @@ async def ask_together(running: Running, paths: list[str], probe: str) -> list[h
         return [await task for task in asked]
 
 
+@pytest.mark.verify
 def test_a_hundred_waiting_savepoints_hold_up_nothing_else(tmp_path: Path) -> None:
     with serving(tmp_path) as running:
         job = running.start("endless_mute")

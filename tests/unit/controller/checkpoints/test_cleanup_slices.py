@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def test_final_checkpoint_does_not_wait_for_the_next_slice() -> None:
     assert is_barrier(desk.poll())
 
 
+@pytest.mark.verify
 @given(
     interval_ms=st.sampled_from([0, 200, 1_000, 10_000]),
     work_ms=st.integers(0, 60_000),
