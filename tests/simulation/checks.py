@@ -68,7 +68,8 @@ class Checks:
             claimed = json.loads(data)
             base = claimed["base"]
             self.jobs[job].bases[generation] = 0 if base is None else base["epoch"]
-            self.jobs[job].ignores_before[generation] = claimed["ignore_before"]
+            ignored = (claimed["ignore_before"], claimed["ignore_through"])
+            self.jobs[job].ignored[generation] = ignored
         elif path.startswith("committed/"):
             self._marker_created(job, path)
         elif path.startswith(f"{layout.SAVEPOINTS}/"):
@@ -104,7 +105,6 @@ class Checks:
                     f"epoch {epoch}: generation {generation} was claimed before the write began",
                 )
         watch.canonical[found.epoch] = found
-        watch.recorded_ms[found.epoch] = self._world.scheduler.now_ms
         self._world.counts["checkpoints recorded"] += 1
         self.advance(job)
 

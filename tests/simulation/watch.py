@@ -40,14 +40,12 @@ class JobWatch:
     abandoned: set[int] = field(default_factory=set)
     # Records that came back after retention had deleted them: they count for nobody.
     leftovers: set[int] = field(default_factory=set)
-    # When each epoch was recorded.
-    recorded_ms: dict[int, int] = field(default_factory=dict)
     # When each generation was claimed.
     claimed_ms: dict[int, int] = field(default_factory=dict)
     # The epoch that each of them was to start from; 0 = from nothing.
     bases: dict[int, int] = field(default_factory=dict)
-    # What each of them was told to ignore: all generations before this one.
-    ignores_before: dict[int, int] = field(default_factory=dict)
+    # What each of them ignores: generations before this one, and epochs known then up to this one.
+    ignored: dict[int, tuple[int, int]] = field(default_factory=dict)
     # A person asked for a stop and for nothing else since.
     stop_asked: bool = False
 
@@ -82,12 +80,12 @@ class JobWatch:
     def came_after_a_new_life(self, sink: OperatorId, epoch: int) -> bool:
         """Whether the epoch's record was on its way when the job began anew in the sink's target.
 
-        It is of the earlier life: its output has no place in what the later one has emptied.
+        It is of the earlier life, and the later one did not know of it: its output has no place in
+        what has been emptied since.
         """
-        entry, begun_by = self.canonical.get(epoch), self.places[sink].begun_by
-        if entry is None or self.ignores_before.get(begun_by, 0) <= entry.generation:
-            return False
-        return self.claimed_ms[begun_by] <= self.recorded_ms[epoch]
+        entry = self.canonical.get(epoch)
+        before, through = self.ignored.get(self.places[sink].begun_by, (0, 0))
+        return entry is not None and entry.generation < before and epoch > through
 
     def is_given_up(self, epoch: int) -> bool:
         """Whether it was unreadable or removed, and the job went on from nothing as it was told."""
