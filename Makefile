@@ -29,11 +29,11 @@ demo: setup
 
 # What a newcomer runs: at most 12 minutes on two quiet cores.
 test: setup lint
-	@$(BIN)/python -m pytest -m "not verify"
+	@$(BIN)/python -m pytest -m "not verify" --durations=20
 
 # The rest: every golden four ways, every failpoint, clusters, real servers, kills in short.
 verify: setup servers
-	@$(BIN)/python -m pytest -m verify
+	@$(BIN)/python -m pytest -m verify --durations=60
 
 servers:
 	@sh scripts/install_servers.sh
