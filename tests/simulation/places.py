@@ -37,6 +37,8 @@ class Place(Protocol):
     # person removed output, or a worker that should be dead added what an earlier life had to say.
     begun_by: int
     spoiled: bool
+    # All generations that ever began here.
+    begun: set[int]
 
     def prepare_commit(
         self, staged: Sequence[StagedFile], state: JsonValue
@@ -66,6 +68,7 @@ class FilePlace:
     # Whether it is somebody else's data that lies here.
     foreign: bool = False
     begun_by: int = 0
+    begun: set[int] = field(default_factory=set)
     spoiled: bool = False
 
     def prepare_commit(
@@ -89,6 +92,7 @@ class FilePlace:
         self.data.clear()
         self.owner, self.foreign = who.job, False
         self.begun_by, self.spoiled = who.generation, False
+        self.begun.add(who.generation)
 
     def begin(self, commit: SinkCommit) -> None:
         if len(self.data) < self._offset(commit):
@@ -124,6 +128,7 @@ class FilePlace:
 class FolderPlace:
     files: dict[str, bytes] = field(default_factory=dict)
     begun_by: int = 0
+    begun: set[int] = field(default_factory=set)
     spoiled: bool = False
 
     def prepare_commit(
@@ -139,6 +144,7 @@ class FolderPlace:
                 raise Violation("target_begun_anew", f"{len(self.files)} files are to go on")
             raise UserError("it holds output of an earlier life: remove it", code="target")
         self.begun_by, self.spoiled = who.generation, False
+        self.begun.add(who.generation)
 
     def begin(self, commit: SinkCommit) -> None:
         """Files of any epoch have a place here."""

@@ -84,8 +84,10 @@ class JobWatch:
         what has been emptied since.
         """
         entry = self.canonical.get(epoch)
-        before, through = self.ignored.get(self.places[sink].begun_by, (0, 0))
-        return entry is not None and entry.generation < before and epoch > through
+        lives = (self.ignored[generation] for generation in self.places[sink].begun)
+        return entry is not None and any(
+            entry.generation < before and epoch > through for before, through in lives
+        )
 
     def is_given_up(self, epoch: int) -> bool:
         """Whether it was unreadable or removed, and the job went on from nothing as it was told."""
