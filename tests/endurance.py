@@ -190,10 +190,10 @@ def _files(folder: Path, wanted: Callable[[Path], bool]) -> list[int]:
 
 
 def quarters(samples: Sequence[Sample], name: str) -> tuple[float, float]:
-    """Return the medians of the second and of the last quarter."""
+    """Return the medians of the second and of the last quarter; one sample is both."""
     size = max(1, len(samples) // 4)
     values = [sample[name] for sample in samples]
-    return statistics.median(values[size : 2 * size]), statistics.median(values[-size:])
+    return statistics.median(values[size : 2 * size] or values), statistics.median(values[-size:])
 
 
 def judge(samples: Sequence[Sample], limits: Mapping[str, Limit]) -> list[str]:

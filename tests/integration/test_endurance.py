@@ -31,6 +31,11 @@ def test_what_grows_is_named() -> None:
     assert len(judge([flat] * 8, LIMITS)) == len(LIMITS)
 
 
+def test_one_sample_can_be_written_already(tmp_path: Path) -> None:
+    write([dict.fromkeys((*LIMITS, "batches", "seconds"), 100.0)], tmp_path)
+    assert len((tmp_path / "endurance.csv").read_text().splitlines()) == 2
+
+
 def test_page_says_what_grows() -> None:
     flat = dict.fromkeys((*LIMITS, "batches", "seconds"), 100.0)
     samples = [flat | {"threads": 100.0 + 10 * number} for number in range(8)]
