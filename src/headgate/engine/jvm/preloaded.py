@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import socket
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pyarrow.acero
 import pyarrow.compute
@@ -17,15 +19,21 @@ import pyspark.daemon
 import pyspark.sql.pandas.serializers
 import pyspark.worker
 
+import headgate.connectors.filesystem.parquet
 import headgate.connectors.filesystem.sink
+import headgate.connectors.lines
 import headgate.connectors.registry
-import headgate.connectors.single_file.sink  # noqa: F401
+import headgate.connectors.single_file.sink
+import headgate.core.spark_errors  # noqa: F401
 from headgate.core.operator_spec import spec_classes
-from headgate.engine.plan.builder import build_function
 
-# Whatever an operator runs in tasks is imported by what builds its plan.
+# What an operator runs in tasks is in `task.py` of its folder, or in a `..._task.py` beside it.
+# What builds its plan stays in the driver.
 for kind in spec_classes():
-    build_function(kind)
+    folder = import_module(kind.__module__.rpartition(".")[0])
+    for module in iter_modules(folder.__path__, f"{folder.__name__}."):
+        if module.name.endswith((".task", "_task")):
+            import_module(module.name)
 
 run_worker = pyspark.daemon.worker
 
