@@ -94,6 +94,11 @@ def spec_classes() -> tuple[type[OperatorSpec], ...]:
     return tuple(_kinds.values())
 
 
+def folder_of(kind: type[OperatorSpec]) -> str:
+    """Return the package of an operator: the one with the module that defines its spec."""
+    return kind.__module__.rpartition(".")[0]
+
+
 class AnySpec:
     """Marks a field that holds a spec of any kind; its `kind` says which."""
 

@@ -25,12 +25,12 @@ import headgate.connectors.lines
 import headgate.connectors.registry
 import headgate.connectors.single_file.sink
 import headgate.core.spark_errors  # noqa: F401
-from headgate.core.operator_spec import spec_classes
+from headgate.core.operator_spec import folder_of, spec_classes
 
 # What an operator runs in tasks is in `task.py` of its folder, or in a `..._task.py` beside it.
 # What builds its plan stays in the driver.
 for kind in spec_classes():
-    folder = import_module(kind.__module__.rpartition(".")[0])
+    folder = import_module(folder_of(kind))
     for module in iter_modules(folder.__path__, f"{folder.__name__}."):
         if module.name.endswith((".task", "_task")):
             import_module(module.name)

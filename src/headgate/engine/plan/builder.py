@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from headgate.connectors.base import Sink, Source
 from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
-from headgate.core.operator_spec import OperatorSpec
+from headgate.core.operator_spec import OperatorSpec, folder_of
 from headgate.core.spark_errors import Task, guarded
 from headgate.engine.batch.context import BatchContext, BatchRequest, PipelineState
 from headgate.engine.plan.frame import Frame
@@ -168,6 +168,5 @@ BuildFunction = Callable[[Builder, Operator, list[Frame]], Frame]
 
 
 def build_function(kind: type[OperatorSpec]) -> BuildFunction:
-    """Return `build` of the `build.py` beside the module that defines the spec."""
-    folder = kind.__module__.rpartition(".")[0]
-    return cast(BuildFunction, import_module(f"{folder}.build").build)
+    """Return `build` of the `build.py` in the operator's folder."""
+    return cast(BuildFunction, import_module(f"{folder_of(kind)}.build").build)
