@@ -1,8 +1,8 @@
 """What the kinds of tables share: opening files, collecting changes, ending batches and epochs.
 
 A table object lives inside one task attempt. It reads files named by a version, writes files
-under new names, and returns the next version; it never changes or deletes a file, so the same
-attempt may be made twice, or half, without harm.
+under new names, and returns the next version; it never changes a file, and deletes none but copies
+in the local cache, so the same attempt may be made twice, or half, without harm.
 """
 
 from __future__ import annotations
@@ -151,8 +151,11 @@ class StateTable(ABC):
 
     def finish_batch(self, epoch: int, batch: int) -> TableVersion:
         """Write the changes of this micro-batch as one scratch file; return the next version."""
-        runs, scratch = self._still_needed(self._version.runs, self._version.scratch)
-        self._version = replace(self._version, runs=runs, scratch=scratch)
+        before = self._version.runs
+        runs, scratch = self._still_needed(before, self._version.scratch)
+        expired = tuple(run for run in before if run not in runs)
+        replaced = (*self._version.replaced, *expired)
+        self._version = replace(self._version, runs=runs, scratch=scratch, replaced=replaced)
         changes = self._changes()
         if changes.num_rows:
             sizes = [run.rows for run in scratch]
@@ -176,13 +179,27 @@ class StateTable(ABC):
         of the older runs, and writes more than one object only if these are large.
         """
         started = time.perf_counter()
+        # Copies in the local cache, on which nothing depends: a run that several subtasks share,
+        # after a change of the parallelism, stays for the others.
+        for run in self._version.replaced:
+            if not run.filters:
+                self._io.cache.forget(run)
+        before = self._version.runs
         runs, scratch = self._still_needed(self._version.runs, self._version.scratch)
-        self._version = replace(self._version, runs=runs, scratch=scratch)
+        self._version = replace(self._version, runs=runs, scratch=scratch, replaced=())
+        version, stats = self._durable(epoch, started)
+        kept = {run.path for run in version.runs}
+        replaced = tuple(run for run in before if run.path not in kept)
+        return self._finished(replace(version, replaced=replaced)), stats
+
+    def _durable(self, epoch: int, started: float) -> tuple[TableVersion, WriteStats]:
+        """Write what the epoch has changed, and the older runs that are joined with it."""
+        runs = self._version.runs
         changes = self._epoch_changes()
         stats = WriteStats(snapshot_ms=(time.perf_counter() - started) * 1000)
         rows = sum(part.batch.num_rows for part in changes)
         if rows == 0:
-            return self._finished(replace(self._version, scratch=())), stats
+            return replace(self._version, scratch=()), stats
         groups = units(runs)
         sizes = [sum(live_rows(run) for run in group) for group in groups]
         start = merge_start(sizes, rows, fanout=self._io.fanout)
@@ -194,7 +211,7 @@ class StateTable(ABC):
         joined = [run for group in groups[start:] for run in group]
         written, write_stats = self._write_runs(joined, changes, epoch=epoch, oldest=start == 0)
         version = replace(self._version, runs=(*kept, *written), scratch=())
-        return self._finished(version), stats + write_stats
+        return version, stats + write_stats
 
     def _epoch_changes(self) -> list[Part]:
         """Return the changes since the last barrier, oldest first; joined, unless they are many."""

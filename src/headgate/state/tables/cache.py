@@ -67,12 +67,20 @@ class RunCache:
                 _log.warning("runs cannot be cached in %s, so they are read again: %s", path, error)
             _remove(temporary)
 
+    def forget(self, ref: RunRef) -> None:
+        """Remove a run that no newer version of its table has.
+
+        Without this every run would stay until the cache is full, and making room for the next
+        would mean to look through all of them.
+        """
+        _remove(self.path(ref))
+
 
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
-        # It was not made, or the disk refuses this as well; `evict` takes it later.
+        # It is not there, or the disk refuses this as well; `evict` takes it later.
         return
 
 

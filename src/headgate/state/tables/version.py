@@ -46,6 +46,9 @@ class TableVersion:
     runs: tuple[RunRef, ...] = ()
     # The changes since the last barrier, oldest first; all newer than every durable run.
     scratch: tuple[ScratchRun, ...] = ()
+    # Runs that the last barrier has left out. The next one removes their local copies: the
+    # checkpoint that names them is no longer the newest.
+    replaced: tuple[RunRef, ...] = ()
     # Rows with an earlier time are gone, also where a file still holds them. A restore does not
     # take it over: it follows from the watermark, which the operator passes again.
     horizon: int = WATERMARK_MIN

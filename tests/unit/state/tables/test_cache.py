@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from headgate.state.tables import KeyedTable, TableVersion
+from headgate.core.checkpoint import HashFilter
+from headgate.core.ids import Subtask
+from headgate.state.tables import KeyedTable, TableVersion, TimeTable
 from headgate.state.tables import cache as cache_module
 from headgate.state.tables.mapped import release_all
 from tests.support.table_world import World, new_world
@@ -102,3 +105,51 @@ def test_a_cache_folder_that_cannot_be_made_fails_nothing() -> None:
     (world.folder / "cache-0").write_bytes(b"a file is in its place")
     version = write(world)
     assert counts(world, version) == [1_000, 2_000, 3_000]
+
+
+def cached_names(world: World) -> set[str]:
+    return {path.name for path in (world.folder / "cache-0").iterdir()}
+
+
+def test_runs_that_were_joined_leave_the_cache_with_the_next_barrier() -> None:
+    world = new_world()
+    version = write(world)
+    before = version
+    for epoch in range(2, 120):
+        before, table = version, KeyedTable.open(world.io(), version, SCHEMA, ["key"])
+        rows = {"_hash": [epoch], "key": [epoch], "count": [epoch]}
+        table.put(pa.table(rows, schema=pa.schema([SCHEMA.field(i) for i in range(3)])))
+        version = table.finish_epoch(epoch)[0]
+        # What the checkpoint before has is still there: if this one does not come to be, the job
+        # goes on from that one.
+        cache = world.io().cache
+        needed = {Path(cache.path(run)).name for v in (before, version) for run in v.runs}
+        assert cached_names(world) == needed
+    world.store.gets.clear()
+    assert len(counts(world, version)) == 3 + 118
+    assert len(counts(world, before)) == 3 + 117
+    assert world.store.gets == []
+
+
+def test_a_run_that_other_subtasks_share_stays_in_the_cache() -> None:
+    world = new_world()
+    version = write(world)
+    (run,) = version.runs
+    shared = replace(run, filters=(HashFilter(parallelism=2, subtask=Subtask(0)),))
+    version = replace(version, runs=(), replaced=(shared,))
+    table = KeyedTable.open(world.io(), version, SCHEMA, ["key"])
+    assert table.finish_epoch(2)[0].replaced == ()
+    assert cached(world).exists()
+
+
+def test_runs_whose_rows_have_expired_leave_the_cache() -> None:
+    world = new_world()
+    schema = pa.schema([("_hash", pa.int32()), ("_time", pa.int64()), ("n", pa.int64())])
+    version = None
+    for epoch in range(1, 60):
+        table = TimeTable.open(world.io(), version, schema)
+        table.append(pa.table({"_hash": [1], "_time": [epoch], "n": [epoch]}, schema=schema))
+        table.drop_before(epoch - 3)
+        version = table.finish_batch(epoch, epoch)
+        version = TimeTable.open(world.io(), version, schema).finish_epoch(epoch)[0]
+    assert len(cached_names(world)) <= 8
