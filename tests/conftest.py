@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from headgate.testing import spark
+from tests.support.postgres import find_binaries, postgres_server
 
 __all__ = ["spark"]
 
@@ -25,3 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         below = any(folder in item.path.parents for folder in VERIFIED)
         if below and item.get_closest_marker("quick") is None:
             item.add_marker("verify")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One Postgres server for all tests. Whoever uses it belongs to `make verify`."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.fail("no Postgres server (initdb, postgres) is installed here: run `make servers`")
+    with postgres_server(binaries, tmp_path_factory.mktemp("postgres")) as server:
+        yield server.url

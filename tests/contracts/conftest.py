@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.contracts.postgres import find_binaries, postgres_server
 from tests.support.s3 import s3_request, start_s3_server
 
 
@@ -34,15 +33,6 @@ def s3_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-
-
-@pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    binaries = find_binaries()
-    if binaries is None:
-        pytest.fail("no Postgres server (initdb, postgres) is installed here: run `make servers`")
-    with postgres_server(binaries, tmp_path_factory.mktemp("postgres")) as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.verify)])

@@ -1,0 +1,160 @@
+"""A real Postgres server for tests: a temporary cluster on loopback, gone with its folder.
+
+The fixture `postgres_url` (in `tests/conftest.py`) is a server for all tests of a session;
+`PostgresServer` is one of a test's own, which it may stop and start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+START_TIMEOUT_SECONDS = 60.0
+
+
+def find_binaries() -> Path | None:
+    """Return the folder with `initdb` and `postgres`; None = not installed."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True)
+    on_path = shutil.which("initdb")
+    if on_path is not None:
+        installed.append(Path(on_path).resolve().parent)
+    for folder in installed:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
+
+
+def _version(folder: Path) -> int:
+    name = folder.parent.name
+    return int(name) if name.isdigit() else 0
+
+
+class PostgresServer:
+    """A server with its data in `folder`. `url` is that of an empty database."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self._binaries = binaries
+        self._folder = folder
+        self._prefix = _unprivileged(folder)
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql://tester@127.0.0.1:{self._port}/postgres"
+        subprocess.run(
+            [
+                *(*self._prefix, f"{binaries}/initdb", "-D", f"{folder}/data"),
+                *("-U", "tester", "-A", "trust", "--no-sync"),
+            ],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+        )
+
+    def start(self) -> None:
+        log = self._folder / "postgres.log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    *self._prefix,
+                    *(f"{self._binaries}/postgres", "-D", f"{self._folder}/data"),
+                    *("-p", str(self._port), "-k", f"{self._folder}"),
+                    *("-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"),
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+            )
+        _wait(self._binaries, self._port, self._process, log)
+
+    def require_passwords(self) -> None:
+        """From the next start on nobody connects without one."""
+        (self._folder / "data" / "pg_hba.conf").write_text(
+            "host all all 127.0.0.1/32 scram-sha-256\n"
+        )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            # "Immediate shutdown": as if the machine had lost its power.
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(timeout=START_TIMEOUT_SECONDS)
+            self._process = None
+
+
+@contextlib.contextmanager
+def postgres_server(binaries: Path, folder: Path) -> Iterator[PostgresServer]:
+    """Run a server of its own, until the end of the block."""
+    server = PostgresServer(binaries, folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def _unprivileged(folder: Path) -> list[str]:
+    """Return the command that drops root's rights, which Postgres insists on; [] = not root."""
+    if os.geteuid() != 0:
+        return []
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    for parent in folder.parents:
+        # The temporary folders of the tests are root's own; the server must be able to pass.
+        mode = parent.stat().st_mode
+        if not mode & 0o001:
+            parent.chmod(mode | 0o011)
+    return [
+        "setpriv",
+        f"--reuid={user.pw_uid}",
+        f"--regid={user.pw_gid}",
+        "--clear-groups",
+    ]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(binaries: Path, port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    ready = [f"{binaries}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    while subprocess.run(ready, check=False).returncode != 0:
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"postgres did not start: {log.read_text()}")
+        time.sleep(0.05)
+
+
+@dataclass
+class Schema:
+    """A schema on a server, and a connection to look into it."""
+
+    name: str
+    # Names without a schema are found in this one.
+    url: str
+    connection: psycopg.Connection[tuple[Any, ...]]
+
+    @classmethod
+    def create(cls, url: str, key: str, connection: psycopg.Connection[tuple[Any, ...]]) -> Schema:
+        name = f"s{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
+        connection.execute(f"SET search_path = {name}; SET TimeZone = 'UTC'".encode())
+        return cls(name, f"{url}?options=-csearch_path%3D{name}", connection)
+
+    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run one statement, and return its rows if it has any."""
+        cursor = self.connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
