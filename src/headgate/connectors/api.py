@@ -13,9 +13,11 @@ from headgate.connectors.base import (
     BAD_SAMPLE_COLUMN,
     EVENT_TIME_COLUMN,
     FencedSink,
+    KeyedLookup,
     KnowingSource,
     KnownRows,
     Lookup,
+    LookupCache,
     Sink,
     Source,
     SourceCut,
@@ -42,6 +44,7 @@ from headgate.connectors.options import (
     moment_us,
     parse_options,
 )
+from headgate.connectors.secrets import Secret, Secrets
 from headgate.core.checkpoint import StagedFile
 from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import BadDataError, ExternalError, StorageError, UserError
@@ -69,9 +72,11 @@ __all__ = [
     "Guarantee",
     "JobId",
     "JsonValue",
+    "KeyedLookup",
     "KnowingSource",
     "KnownRows",
     "Lookup",
+    "LookupCache",
     "LookupJoinSpec",
     "LookupPart",
     "Moment",
@@ -80,6 +85,8 @@ __all__ = [
     "OperatorId",
     "Role",
     "Seconds",
+    "Secret",
+    "Secrets",
     "Sink",
     "SinkPart",
     "SinkSpec",

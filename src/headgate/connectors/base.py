@@ -1,4 +1,4 @@
-"""The contracts of a source, of a sink and of a lookup table.
+"""The contracts of a source, of a sink and of lookup tables.
 
 A source has replayable positions: JSON values that only the source understands. The driver asks
 for a cut (`plan_cut`), which fixes the end position *before* anything is read; `read` of the same
@@ -101,6 +101,39 @@ class Lookup(Protocol):
 
         Nothing is replayed: rows read later may differ, and a micro-batch that runs again after a
         failure sees those.
+        """
+
+
+@model
+class LookupCache:
+    """What each of Spark's Python workers may keep of the answers of a lookup table."""
+
+    bytes_max: int
+    # How long a row is kept, and that there is none; 0 = not at all.
+    ttl_ms: int
+
+
+@runtime_checkable
+class KeyedLookup(Protocol):
+    """A lookup table that is asked for the keys of a micro-batch and not read whole.
+
+    Pickled into tasks for `find`. Its constructor must not open connections. It is opened on the
+    driver, where the environment of the job is: secrets are looked up there.
+    """
+
+    @property
+    def cache(self) -> LookupCache:
+        """What may be kept of the answers. The engine keeps it."""
+
+    def check(self) -> None:
+        """On the driver, before the first micro-batch: raise `UserError` if it cannot be asked."""
+
+    def find(self, keys: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return the rows of these keys, in any order, as `schema`: the table's columns.
+
+        `keys` has the columns of the primary key; its rows are distinct, and none has a null. A key
+        without a row is left out. All rows of a key are returned: more than one are the engine's
+        error. Called in tasks, many times by one process: connections may be kept.
         """
 
 

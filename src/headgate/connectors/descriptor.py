@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headgate.connectors.base import Lookup, Sink, Source
+from headgate.connectors.base import KeyedLookup, Lookup, Sink, Source
 from headgate.connectors.options import ConnectorOptions, dump_options, parse_options
 from headgate.core.errors import UserError
 from headgate.core.graph import Column
@@ -59,7 +59,7 @@ class LookupPart:
 
     options: type[ConnectorOptions]
     # Builds the lookup table and opens nothing; the options in the spec are normalized.
-    open: Callable[[LookupJoinSpec], Lookup]
+    open: Callable[[LookupJoinSpec], Lookup | KeyedLookup]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Connector:
             raise self._cannot_be("sink")
         return self.sink.open(spec)
 
-    def open_lookup(self, spec: LookupJoinSpec) -> Lookup:
+    def open_lookup(self, spec: LookupJoinSpec) -> Lookup | KeyedLookup:
         """Build a lookup table; `spec.options` are normalized. Opens nothing."""
         if self.lookup is None:
             raise self._cannot_be("lookup")
