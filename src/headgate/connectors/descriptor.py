@@ -95,13 +95,21 @@ class Connector:
         return frozenset(self.parts)
 
     def validate(
-        self, role: Role, options: dict[str, JsonValue], columns: tuple[Column, ...]
+        self,
+        role: Role,
+        options: dict[str, JsonValue],
+        columns: tuple[Column, ...],
+        primary_key: tuple[str, ...] = (),
     ) -> dict[str, JsonValue]:
         """Return the normalized options, or raise `UserError` naming what is wrong."""
         own = {k: v for k, v in options.items() if k not in ("connector", "type")}
         parsed = parse_options(self._options(role), own)
         parsed.check_columns(columns or self.columns)
-        return dump_options(parsed)
+        return dump_options(parsed.for_key(primary_key))
+
+    def updating_hint(self, role: Role) -> str:
+        """Say how a table that takes facts is made to take changes."""
+        return self._options(role).updating_hint
 
     def is_updating(self, role: Role, options: dict[str, JsonValue]) -> bool:
         """Whether the table holds an updating stream (`format = 'debezium_json'`, preview)."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -95,6 +95,8 @@ class ConnectorOptions(BaseModel):
 
     # Older spelling -> today's name of the option.
     synonyms: ClassVar[Mapping[str, str]] = {}
+    # What to do about a table that takes facts, if changes are inserted into it.
+    updating_hint: ClassVar[str] = "use `format = 'debezium_json'`"
 
     @property
     def updating(self) -> bool:
@@ -103,6 +105,13 @@ class ConnectorOptions(BaseModel):
 
     def check_columns(self, columns: tuple[Column, ...]) -> None:
         """Raise `UserError` if the table's columns do not fit the options."""
+
+    def for_key(self, primary_key: tuple[str, ...]) -> Self:
+        """Return the options of a table with this PRIMARY KEY, empty if it declares none.
+
+        Here are the defaults that depend on it. Raises `UserError` if the options need another.
+        """
+        return self
 
 
 T = TypeVar("T", bound=ConnectorOptions)

@@ -44,6 +44,8 @@ class ConnectorTable:
     event_time: exp.Expr | None = None
     watermark: exp.Expr | None = None
     updating: bool = False
+    # How it is made to take changes, if it does not.
+    updating_hint: str = ""
 
     def types(self) -> dict[str, str]:
         """Return the type of every declared column."""

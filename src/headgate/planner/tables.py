@@ -57,7 +57,7 @@ def create_table(
     if not elements.nodes and role == "source":
         _default_columns(create, connector, elements)
     names = {key: options.take_text(key) for key in ("event_time_field", "watermark_field")}
-    validated = _validated(connector, role, options, tuple(elements.columns))
+    validated = _validated(connector, role, options, elements)
     updating = connector.is_updating(role, validated)
     _check_elements(create, role, connector, elements)
     if updating and role == "source":
@@ -76,6 +76,7 @@ def create_table(
         event_time=event_time,
         watermark=watermark,
         updating=updating,
+        updating_hint=connector.updating_hint(role),
     )
 
 
@@ -91,10 +92,11 @@ def plain_columns(create: CreateTable, bind: BindColumns) -> tuple[Column, ...]:
 
 
 def _validated(
-    connector: Connector, role: Role, options: Options, columns: tuple[Column, ...]
+    connector: Connector, role: Role, options: Options, elements: _Elements
 ) -> dict[str, JsonValue]:
+    columns, key = tuple(elements.columns), tuple(elements.primary_key)
     try:
-        return connector.validate(role, options.values, columns)
+        return connector.validate(role, options.values, columns, key)
     except SqlError:
         raise
     except UserError as error:

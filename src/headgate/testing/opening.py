@@ -41,7 +41,7 @@ def open_sink(
         SinkSpec(
             table="t",
             connector=name,
-            options=found.validate("sink", options, declared),
+            options=found.validate("sink", options, declared, primary_key),
             columns=declared,
             primary_key=primary_key,
             updating=updating,

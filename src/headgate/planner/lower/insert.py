@@ -16,10 +16,7 @@ from headgate.planner.lower.relation import Field, Relation, computed, unique_na
 from headgate.planner.rewrites.json_access import json_value
 
 PREVIEW = "preview"
-_NOT_UPDATING = (
-    "input is updating, but sink is not configured as an updating sink "
-    "(hint: use `format = 'debezium_json'`)"
-)
+_NOT_UPDATING = "input is updating, but sink is not configured as an updating sink (hint: {})"
 
 
 def lower_insert(context: Context, insert: exp.Insert) -> None:
@@ -96,7 +93,7 @@ def _into_sink(
     at: exp.Expr,
 ) -> None:
     if relation.updating and not table.updating:
-        raise error_at(at, _NOT_UPDATING)
+        raise error_at(at, _NOT_UPDATING.format(table.updating_hint))
     types = table.types()
     if not types:
         if columns:
