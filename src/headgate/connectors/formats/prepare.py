@@ -51,13 +51,13 @@ def _text_columns(df: DataFrame, keep: tuple[str, ...]) -> list[str]:
             changed = True
             continue
         name = quoted(field.name)
-        sql = map_leaves(name, field.dataType, _text_leaf)
+        sql = map_leaves(name, field.dataType, text_leaf)
         changed |= sql is not None
         chosen.append(name if sql is None else f"{sql} AS {name}")
     return chosen if changed else []
 
 
-def _text_leaf(expr: str, kind: DataType) -> str | None:
+def text_leaf(expr: str, kind: DataType) -> str | None:
     if isinstance(kind, BinaryType):
         return f"base64({expr})"
     if isinstance(kind, DayTimeIntervalType | YearMonthIntervalType):
