@@ -11,7 +11,6 @@ that is recorded must be published.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 
 from headgate.connectors.formats.json_encode import JsonStyle, json_text
 from headgate.connectors.postgres.numerics import numeric_bytes
+from headgate.connectors.postgres.texts import check_json, offsets_of, text_bytes
 from headgate.connectors.postgres.types import OIDS, WireType
 from headgate.core.errors import BadDataError
 
@@ -33,6 +33,8 @@ _SLICE_BYTES = 256 << 20
 
 # The bytes of a column of fixed width: one line per row.
 Bytes2D: TypeAlias = npt.NDArray[np.uint8]
+# The same, or numbers in the order of bytes of the network.
+Fixed: TypeAlias = npt.NDArray[Any]
 
 _DAYS_TO_2000 = 10_957
 _MICROS_TO_2000 = _DAYS_TO_2000 * 86_400_000_000
@@ -45,7 +47,6 @@ _NUMBERS = {
     "float4": (pa.float32(), ">f4"),
     "float8": (pa.float64(), ">f8"),
 }
-_NUL_ESCAPE = r"(^|[^\\])(\\\\)*\\u0000"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class _Values:
     """The values of a column without their lengths: all of one width, or each of its own."""
 
     lengths: npt.NDArray[np.int64]
-    fixed: Bytes2D | None = None
+    fixed: Fixed | None = None
     bytes: pa.Array | None = None
 
 
@@ -74,7 +75,7 @@ def encode_rows(batch: pa.RecordBatch, columns: Sequence[WireColumn]) -> list[pa
     for start in range(0, rows, step):
         part = batch.slice(start, step)
         layout = _Layout(part.num_rows)
-        layout.fixed(np.full((part.num_rows, 1), len(columns), ">i2").view(np.uint8))
+        layout.fixed(np.full(part.num_rows, len(columns), ">i2"))
         for column in columns:
             _check_required(part.column(column.name), column)
             layout.field(_values(part.column(column.name), column.wire, column.name))
@@ -87,15 +88,15 @@ class _Layout:
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._block: list[Bytes2D] = []
+        self._block: list[Fixed] = []
         self._pieces: list[pa.Array] = []
 
-    def fixed(self, block: Bytes2D) -> None:
-        self._block.append(block.reshape(self._rows, -1))
+    def fixed(self, block: Fixed) -> None:
+        self._block.append(block)
 
     def field(self, values: _Values) -> None:
         """Add a length, and the value behind it."""
-        self.fixed(values.lengths.astype(">i4").view(np.uint8))
+        self.fixed(values.lengths.astype(">i4"))
         if values.fixed is not None:
             self.fixed(values.fixed)
         else:
@@ -111,7 +112,7 @@ class _Layout:
         if len(self._pieces) == 1:
             return self._pieces[0]
         whole = pc.binary_join_element_wise(*self._pieces, b"")
-        size = int(_offsets(whole)[-1])
+        size = int(offsets_of(whole)[-1])
         _, offsets, data = whole.buffers()
         return pa.Array.from_buffers(
             pa.binary(), self._rows, [None, offsets, data.slice(0, size) if data else None]
@@ -119,7 +120,13 @@ class _Layout:
 
     def _end_block(self) -> None:
         if self._block:
-            self._pieces.append(_of_width(np.concatenate(self._block, axis=1)))
+            # As records: NumPy copies a number at once, and not byte by byte.
+            names = [f"f{number}" for number in range(len(self._block))]
+            parts = dict(zip(names, self._block, strict=True))
+            records = np.empty(self._rows, [(n, p.dtype, p.shape[1:]) for n, p in parts.items()])
+            for name, part in parts.items():
+                records[name] = part
+            self._pieces.append(_of_width(_lines(records)))
             self._block = []
 
 
@@ -128,12 +135,6 @@ def _of_width(block: Bytes2D) -> pa.Array:
     offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)[: rows + 1]
     data = pa.py_buffer(np.ascontiguousarray(block))
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), data])
-
-
-def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
-    """Return where the values of a column of bytes begin, and where the last one ends."""
-    found = np.frombuffer(values.buffers()[1], np.int32)
-    return found[values.offset : values.offset + len(values) + 1]
 
 
 def _check_required(values: pa.Array, column: WireColumn) -> None:
@@ -151,22 +152,23 @@ def _values(values: pa.Array, wire: WireType, name: str) -> _Values:
         return _of_bytes(values, _array_bytes(values, wire, name))
     if wire.nested:
         text = json_text(values, JsonStyle())
-        return _of_bytes(values, _checked_text(text, wire, name))
+        return _of_bytes(values, text_bytes(text, wire, name))
     if wire.name in ("text", "varchar", "bpchar", "json", "jsonb"):
         text = values.cast(pa.string())
         if wire.name in ("json", "jsonb"):
-            _check_json(text, name)
-        return _of_bytes(values, _checked_text(text, wire, name))
+            check_json(text, name)
+        return _of_bytes(values, text_bytes(text, wire, name))
     if wire.name == "bytea":
         return _of_bytes(values, values.cast(pa.binary()))
     block = _fixed(values, wire, name)
     if values.null_count == 0:
-        return _Values(np.full(len(values), block.shape[1], np.int64), fixed=block)
-    return _of_bytes(values, _of_width(block))
+        width = block.itemsize * (block.shape[1] if block.ndim > 1 else 1)
+        return _Values(np.full(len(values), width, np.int64), fixed=block)
+    return _of_bytes(values, _of_width(_lines(block)))
 
 
 def _of_bytes(values: pa.Array, encoded: pa.Array) -> _Values:
-    lengths = pc.fill_null(pc.binary_length(encoded), 0).to_numpy().astype(np.int64)
+    lengths = _filled(pc.binary_length(encoded), 0).to_numpy()
     if values.null_count:
         valid = pc.is_valid(values)
         lengths = np.where(valid.to_numpy(zero_copy_only=False), lengths, -1)
@@ -174,24 +176,26 @@ def _of_bytes(values: pa.Array, encoded: pa.Array) -> _Values:
     return _Values(lengths, bytes=encoded)
 
 
-def _fixed(values: pa.Array, wire: WireType, name: str) -> Bytes2D:
+def _fixed(values: pa.Array, wire: WireType, name: str) -> Fixed:
     """Return values of fixed width in the order of bytes of the network; a null is anything."""
     kind = wire.name
     if kind in _NUMBERS:
         arrow, layout = _NUMBERS[kind]
-        return _lines(pc.fill_null(values.cast(arrow), 0).to_numpy().astype(layout))
+        numbers: Fixed = _filled(values.cast(arrow), 0).to_numpy()
+        return numbers.astype(layout)
     if kind == "bool":
-        return _lines(pc.fill_null(values, False).cast(pa.uint8()).to_numpy())
+        flags: Fixed = _filled(values, False).cast(pa.uint8()).to_numpy()
+        return flags
     if kind == "numeric":
         return numeric_bytes(values.cast(pa.decimal128(wire.precision, wire.scale)))
     if kind == "date":
         days = _integers(values.cast(pa.date32()).cast(pa.int32())) - _DAYS_TO_2000
         _check_range(values, (days < _FIRST_DAY) | (days > _LAST_DAY), name)
-        return _lines(days.astype(">i4"))
+        return days.astype(">i4")
     if kind in ("timestamp", "timestamptz"):
         micros = _integers(values.cast(pa.timestamp("us", values.type.tz)))
         _check_range(values, micros < _MICROS_TO_2000 + _FIRST_DAY * 86_400_000_000, name)
-        return _lines((micros - _MICROS_TO_2000).astype(">i8"))
+        return (micros - _MICROS_TO_2000).astype(">i8")
     assert kind == "interval", kind
     micros = _integers(values.cast(pa.duration("us")))
     block = np.zeros((len(values), 16), np.uint8)
@@ -199,14 +203,19 @@ def _fixed(values: pa.Array, wire: WireType, name: str) -> Bytes2D:
     return block
 
 
-def _lines(numbers: npt.NDArray[Any]) -> Bytes2D:
-    return numbers.view(np.uint8).reshape(len(numbers), -1)
+def _lines(numbers: Fixed) -> Bytes2D:
+    width = numbers.itemsize * (numbers.shape[1] if numbers.ndim > 1 else 1)
+    return numbers.view(np.uint8).reshape(len(numbers), width)
+
+
+def _filled(values: pa.Array, default: object) -> pa.Array:
+    return pc.fill_null(values, default) if values.null_count else values
 
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
     # 2000-01-01 in the place of a null: it is never out of range.
     default = _MICROS_TO_2000 if values.type != pa.int32() else _DAYS_TO_2000
-    numbers: npt.NDArray[np.int64] = pc.fill_null(values.cast(pa.int64()), default).to_numpy()
+    numbers: npt.NDArray[np.int64] = _filled(values.cast(pa.int64()), default).to_numpy()
     return numbers
 
 
@@ -218,46 +227,6 @@ def _check_range(values: pa.Array, wrong: npt.NDArray[np.bool_], name: str) -> N
             f"before its calendar begins, in 4713 BC, or after it ends): leave such rows out in "
             "the query"
         )
-
-
-def _checked_text(text: pa.Array, wire: WireType, name: str) -> pa.Array:
-    """Return the bytes of texts, all of which Postgres takes."""
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise BadDataError(f"column '{name}' has a text that is not UTF-8: {error}") from error
-    if pc.any(pc.match_substring(text, "\x00")).as_py():
-        raise BadDataError(
-            f"column '{name}' has a text with the character U+0000, which Postgres cannot hold: "
-            f"take it out in the query, for example replace({name}, chr(0), '')"
-        )
-    if wire.name != "jsonb":
-        return text.cast(pa.binary())
-    if pc.any(pc.match_substring_regex(text, _NUL_ESCAPE)).as_py():
-        raise BadDataError(
-            f"column '{name}' has JSON with the character \\u0000, which a jsonb column cannot "
-            "hold: take it out in the query, or make the column json"
-        )
-    # The version of the form of jsonb, then its text.
-    return pc.binary_join_element_wise(pa.scalar(b"\x01"), text.cast(pa.binary()), b"")
-
-
-def _check_json(text: pa.Array, name: str) -> None:
-    """Refuse a text that is no JSON. Row by row: no kernel can tell."""
-    for value in text.to_pylist():
-        if value is None:
-            continue
-        try:
-            json.loads(value, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            raise BadDataError(
-                f"column '{name}' goes into a JSON column, but {value[:80]!r} is no JSON ({error}):"
-                " repair it in the query, or make the column text"
-            ) from error
-
-
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no value of JSON")
 
 
 def _array_bytes(values: pa.Array, wire: WireType, name: str) -> pa.Array:
@@ -277,7 +246,7 @@ def _array_bytes(values: pa.Array, wire: WireType, name: str) -> pa.Array:
     ends = np.concatenate([[0], np.cumsum(counts)])
     if len(elements):
         joined = layout.joined()
-        places, data = _offsets(joined)[ends].astype(np.int32), joined.buffers()[2]
+        places, data = offsets_of(joined)[ends].astype(np.int32), joined.buffers()[2]
     else:
         places, data = np.zeros(len(lists) + 1, np.int32), pa.py_buffer(b"")
     bodies = pa.Array.from_buffers(pa.binary(), len(lists), [None, pa.py_buffer(places), data])

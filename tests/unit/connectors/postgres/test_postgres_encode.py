@@ -179,6 +179,12 @@ def test_what_postgres_cannot_hold_is_named(wire: WireType, values: pa.Array, me
         encode_rows(pa.record_batch({"c": values}), [WireColumn("c", wire)])
 
 
+def test_zeros_behind_a_null_are_no_text() -> None:
+    offsets, data = pa.py_buffer(struct.pack("<iii", 0, 2, 3)), pa.py_buffer(b"\x00\x00a")
+    texts = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x02"), offsets, data])
+    assert loaded(pa.record_batch({"c": texts}), [WireType("text")]) == [(None,), ("a",)]
+
+
 def test_an_escaped_backslash_before_u0000_is_no_nul() -> None:
     batch = pa.record_batch({"c": pa.array(['"\\\\u0000"'])})
     assert loaded(batch, [WireType("jsonb")]) == [("\\u0000",)]
