@@ -71,7 +71,7 @@ LIMITS = {
     "threads": Limit(0.10, 10),
     "scratch_files": Limit(0.25, 30),
     "scratch_mib": Limit(0.25, 5),
-    "cache_mib": Limit(0.25, 5),
+    "cache_mib": Limit(0.25, 0.1),
     # SQLite's log of changes grows to 4 MiB before it is used again.
     "database_mib": Limit(0.10, 4.2),
     "state_objects": Limit(0.25, 60),
@@ -99,7 +99,12 @@ class Grown(AssertionError):
     """Something is not flat."""
 
 
-def run(batches: int, folder: Path, note: Callable[[Sequence[Sample]], None]) -> list[Sample]:
+def run(
+    batches: int,
+    folder: Path,
+    note: Callable[[Sequence[Sample]], None],
+    collections: int = COLLECTIONS,
+) -> list[Sample]:
     """Run the job through so many micro-batches; return the samples. Each is noted as it comes."""
     sql, state = folder / "endurance.sql", folder / "state"
     sql.write_text(SQL)
@@ -122,7 +127,7 @@ def run(batches: int, folder: Path, note: Callable[[Sequence[Sample]], None]) ->
             while done < wanted:
                 done = job.wait_for("ProgressMade")["progress"]["batches"]
             found = {"batches": float(done), "seconds": time.monotonic() - began}
-            samples.append(found | measured(job.process.pid, state))
+            samples.append(found | measured(job.process.pid, state, collections))
             note(samples)
         job.interrupt()
         assert job.finish() == 0, job.story()
@@ -132,7 +137,7 @@ def run(batches: int, folder: Path, note: Callable[[Sequence[Sample]], None]) ->
     return samples
 
 
-def measured(controller: int, state: Path) -> Sample:
+def measured(controller: int, state: Path, collections: int) -> Sample:
     """Return every value of this moment."""
     root = psutil.Process(controller)
     processes = {"controller": [root], "java": [], "driver": [], "python_workers": []}
@@ -148,7 +153,7 @@ def measured(controller: int, state: Path) -> Sample:
     sample["open_files"] = sum(_of(p, lambda p: p.num_fds()) for p in everybody)
     sample["threads"] = sum(_of(p, lambda p: p.num_threads()) for p in everybody)
     (java,) = processes["java"]
-    sample["heap_mib"] = heap_bytes(java.pid) / MIB
+    sample["heap_mib"] = heap_bytes(java.pid, collections) / MIB
     local = state / ".local"
     scratch = _files(local, lambda path: "scratch" in path.parts and "cache" not in path.parts)
     cache = _files(local, lambda path: "cache" in path.parts)
@@ -159,12 +164,12 @@ def measured(controller: int, state: Path) -> Sample:
     return sample | {"state_objects": len(objects), "state_mib": sum(objects) / MIB}
 
 
-def heap_bytes(pid: int) -> float:
+def heap_bytes(pid: int, collections: int) -> float:
     """Return what of the JVM's heap lives, after a full collection.
 
     The least of several, because each also counts what the micro-batch that just runs has made.
     """
-    return min(_heap_bytes(pid) for _ in range(COLLECTIONS))
+    return min(_heap_bytes(pid) for _ in range(collections))
 
 
 def _heap_bytes(pid: int) -> float:
