@@ -19,7 +19,9 @@ settings.load_profile("headgate")
 
 # Tests here start whole systems, each for many seconds: they belong to `make verify` (the marker
 # `verify`), but for those that say `quick`. Every other test belongs to `make test`.
-VERIFIED = tuple(Path(__file__).parent / name for name in ("faults", "integration", "fuzz"))
+VERIFIED = tuple(
+    Path(__file__).parent / name for name in ("faults", "integration", "fuzz", "servers")
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,6 +22,7 @@ from headgate.engine.worker.rules.actions import (
     Publish,
     RunBatch,
     Send,
+    ShowPositions,
     Wait,
     Work,
 )
@@ -150,6 +151,8 @@ class Edge:
             case Publish(commit=commit):
                 self._commits.append(commit)
                 self._committed.set()
+            case ShowPositions():
+                pass  # for people to look at
             case Wait(ms=ms):
                 self._changed.wake_after(ms)
             case End():

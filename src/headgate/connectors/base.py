@@ -33,6 +33,8 @@ class SourceCut:
     rows: int
     # Rows known to be waiting behind `end`; None if unknown.
     lag_rows: int | None = None
+    # The same for each part of the source (a partition of a topic), by its name; empty if unknown.
+    lags: dict[str, int] = {}  # noqa: RUF012
     # The source has no more rows after `end`, for ever.
     finished: bool = False
     # What leads from the start to `end`, if that is much smaller than a position: the checkpoint
@@ -88,6 +90,18 @@ class SteppingSource(Source, Protocol):
 
     def position_after(self, position: JsonValue, step: JsonValue) -> JsonValue:
         """Return exactly the `end` of the cut that `plan_cut` made at `position` with this step."""
+
+
+@runtime_checkable
+class WatchedSource(Source, Protocol):
+    """A source whose system shows people how far its readers are."""
+
+    def checkpointed(self, position: JsonValue) -> None:
+        """Show this position: its checkpoint is recorded. Nothing is ever read from what is shown.
+
+        Called beside the micro-batches, not for every checkpoint, and again after a recovery. An
+        `ExternalError` is logged, and the next checkpoint shows its own.
+        """
 
 
 class Lookup(Protocol):
@@ -212,6 +226,26 @@ class Sink(Protocol):
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
         """Before anything runs: raise `UserError` if the target cannot be used by this job."""
+
+
+@runtime_checkable
+class NamedSink(Sink, Protocol):
+    """A sink that must know its name in the job: two INSERTs into one table are two sinks."""
+
+    def set_operator(self, operator: OperatorId) -> None:
+        """Called once, right after the sink was opened."""
+
+
+@runtime_checkable
+class SpreadSink(Sink, Protocol):
+    """A sink that can publish in Spark's tasks: an epoch may be more than one process can write."""
+
+    def set_session(self, spark: SparkSession) -> None:
+        """Called once, before the first publish.
+
+        `publish` may run jobs on the session, beside the micro-batches, and `read_staged` can be
+        pickled into their tasks.
+        """
 
 
 @runtime_checkable

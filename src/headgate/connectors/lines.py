@@ -151,16 +151,20 @@ def split_lines(block: bytes) -> pa.Array:
     raw = pa.BinaryArray.from_buffers(
         pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block)]
     )
+    return pc.ascii_rtrim(utf8_text(raw), characters="\r\n")
+
+
+def utf8_text(raw: pa.Array) -> pa.Array:
+    """Return bytes as text, `NOT_UTF8` where they are none. Nulls stay null."""
     try:
-        text = raw.cast(pa.string())
+        return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        # Only a block that holds such a line pays for looking at each of them.
-        text = pa.array([_utf8(line) for line in raw.to_pylist()], pa.string())
-    return pc.ascii_rtrim(text, characters="\r\n")
+        # Only an array that holds such a value pays for looking at each of them.
+        return pa.array([_utf8(value) for value in raw.to_pylist()], pa.string())
 
 
-def _utf8(line: bytes) -> str:
+def _utf8(value: bytes | None) -> str | None:
     try:
-        return line.decode()
+        return None if value is None else value.decode()
     except UnicodeDecodeError:
         return NOT_UTF8

@@ -55,6 +55,10 @@ class Secrets:
         self._environment = os.environ if environment is None else environment
         self._values: set[str] = set()
 
+    def __getstate__(self) -> dict[str, object]:
+        # What was resolved travels to the tasks; the environment of this process does not.
+        return {"_environment": {}, "_values": self._values}
+
     def resolve(self, option: str, text: str) -> str:
         """Return the text with every `{{ NAME }}` replaced, or raise `UserError`."""
 

@@ -122,6 +122,8 @@ class Progress:
     watermark: int | None = None
     # Rows known to be waiting; None if a source cannot say.
     lag_rows: int | None = None
+    # The same by parts of a source (partitions of a topic), of sources that have any.
+    lags: dict[OperatorId, dict[str, int]] = {}  # noqa: RUF012
     last_batch_ms: float = 0.0
     last_batch_rows: int = 0
     # Where the last micro-batch's time went, in milliseconds: building the plan, running it in

@@ -182,6 +182,16 @@ def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
         )
     if progress.lag_rows is not None:
         page.add("job_lag_rows", "gauge", "Rows that wait.", [(labels, progress.lag_rows)])
+    page.add(
+        "source_lag_rows",
+        "gauge",
+        "Rows that wait, by parts of a source: the partitions of a topic.",
+        [
+            ({**labels, "operator": operator, "part": part}, rows)
+            for operator, parts in progress.lags.items()
+            for part, rows in parts.items()
+        ],
+    )
     if progress.watermark is not None and WATERMARK_MIN < progress.watermark < WATERMARK_MAX:
         page.add(
             "job_watermark_seconds",

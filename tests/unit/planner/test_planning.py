@@ -249,6 +249,7 @@ def test_set_updating_ttl_applies_to_what_follows() -> None:
 
 def test_metadata_columns_come_in_two_spellings() -> None:
     from headgate.connectors.registry import connector
+    from headgate.operators.source.spec import MetadataColumn
     from headgate.planner.planning import plan_pipeline
 
     fake = replace(connector("single_file"), metadata_keys={"offset": "bigint"})
@@ -262,7 +263,7 @@ def test_metadata_columns_come_in_two_spellings() -> None:
         )
         spec = only(graph, "source").spec
         assert isinstance(spec, SourceSpec)
-        assert spec.metadata == (("o", "offset"),)
+        assert spec.metadata == (MetadataColumn(name="o", type="bigint", key="offset"),)
         assert [c.name for c in spec.columns] == ["a"]
 
 

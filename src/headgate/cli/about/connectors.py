@@ -73,6 +73,8 @@ def _option(key: str, field: FieldInfo) -> dict[str, Any]:
 
 
 def _type_name(annotation: Any) -> str:
+    if typing.get_origin(annotation) is Annotated:
+        return _type_name(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) is typing.Literal:
         return " | ".join(str(value) for value in typing.get_args(annotation))
     choices = [a for a in typing.get_args(annotation) if a is not NoneType]

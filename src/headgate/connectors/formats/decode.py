@@ -20,7 +20,7 @@ from headgate.connectors.formats.leaves import (
     timestamps_as_text,
 )
 from headgate.connectors.formats.options import SourceFormat
-from headgate.connectors.formats.rows import CORRUPT, RECORD, judged, parse_lines
+from headgate.connectors.formats.rows import CORRUPT, RECORD, judged, parse_column, parse_lines
 from headgate.connectors.lines import NOT_UTF8
 from headgate.core.graph import Column
 
@@ -35,26 +35,36 @@ def decode_lines(
     table: str,
     columns: tuple[Column, ...],
     options: SourceFormat,
+    carried: dict[str, str] | None = None,
 ) -> DataFrame:
-    """Return the rows of `lines` (one column `value`) as the table's columns.
+    """Return the rows of `lines` (a column `value`) as the table's columns.
 
     A line that was not UTF-8 is `NOT_UTF8`. Bad rows fail or are marked, as `Source.read` says.
+    `carried`: further columns of the rows by name, as SQL over other columns of `lines`: what
+    belongs to a line and is not in it. Changes have none.
     """
+    carried = carried or {}
     if options.format == "raw_string" or options.json_unstructured:
-        test = f"value = {literal(NOT_UTF8)}"
-        return judged(lines, {"value": "value"}, [test], "value", table=table, options=options)
+        values = {"value": "value"} if columns else {}
+        test = f"value <=> {literal(NOT_UTF8)}"
+        return judged(lines, values | carried, [test], "value", table=table, options=options)
     if options.format == "debezium_json":
         return decode_changes(spark, lines, table=table, columns=columns, options=options)
     row = struct_of(columns)
     fields = [*timestamps_as_text(row), StructField(CORRUPT, StringType())]  # type: ignore[misc]
-    parsed = parse_lines(spark, lines, StructType(fields), options)
-    values: dict[str, str] = {}
-    tests = [f"{CORRUPT} IS NOT NULL"]
+    if carried:
+        parsed = parse_column(lines, StructType(fields), options)
+    else:
+        parsed = parse_lines(spark, lines, StructType(fields), options)
+    values = {}
+    parsed_as = "_parsed." if carried else ""
+    tests = [f"{parsed_as}{CORRUPT} IS NOT NULL"]
     for column, field in zip(columns, row, strict=True):
-        name = quoted(column.name)
+        name = f"{parsed_as}{quoted(column.name)}"
         values[column.name] = converted(name, field.dataType)
         tests += checks(name, field.dataType, nullable=column.nullable)
-    return judged(parsed, values, tests, RECORD, table=table, options=options)
+    record = "value" if carried else RECORD
+    return judged(parsed, values | carried, tests, record, table=table, options=options)
 
 
 def timestamp_sql(text: str, kind: DataType) -> str:

@@ -11,6 +11,7 @@ from headgate.connectors.formats.json_encode import (
     SLICE_ROWS,
     JsonStyle,
     json_lines,
+    json_objects,
     json_text,
     raw_json,
 )
@@ -48,6 +49,16 @@ class TextEncoder:
             return [buffer_of(joined(raw_json(batch.column(0)), "\n"))]
         return json_lines(batch, self._style)
 
+    def texts(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return the text of every row, without a newline. At most `SLICE_ROWS` rows."""
+        if self._options.format == "csv":
+            return self._csv_fields([self._csv_text(column) for column in rows.columns])
+        if self._options.format == "raw_string":
+            return rows.column(0)
+        if self._options.json_unstructured:
+            return raw_json(rows.column(0))
+        return json_objects(rows, self._style)
+
     def header(self, names: Sequence[str]) -> bytes:
         """Return what stands before the first line of a file."""
         if self._options.format != "csv" or not self._options.csv_header:
@@ -58,9 +69,7 @@ class TextEncoder:
     def _csv(self, batch: pa.RecordBatch) -> list[pa.Buffer]:
         pieces = []
         for start in range(0, batch.num_rows, SLICE_ROWS):
-            rows = batch.slice(start, SLICE_ROWS)
-            texts = [self._csv_text(column) for column in rows.columns]
-            pieces.append(buffer_of(joined(self._csv_fields(texts), "\n")))
+            pieces.append(buffer_of(joined(self.texts(batch.slice(start, SLICE_ROWS)), "\n")))
         return pieces
 
     def _csv_text(self, values: pa.Array) -> pa.Array:

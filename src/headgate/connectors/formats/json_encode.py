@@ -43,15 +43,17 @@ class JsonStyle:
 
 def json_lines(batch: pa.RecordBatch, style: JsonStyle) -> list[pa.Buffer]:
     """Return the rows as JSON, one object per line; the pieces are to be concatenated."""
-    pieces = []
-    for start in range(0, batch.num_rows, SLICE_ROWS):
-        rows = batch.slice(start, SLICE_ROWS)
-        columns = {
-            name: raw_json(column) if name in style.raw_columns else json_text(column, style)
-            for name, column in zip(rows.schema.names, rows.columns, strict=True)
-        }
-        pieces.append(buffer_of(joined(_object(columns, len(rows)), "\n")))
-    return pieces
+    slices = (batch.slice(at, SLICE_ROWS) for at in range(0, batch.num_rows, SLICE_ROWS))
+    return [buffer_of(joined(json_objects(rows, style), "\n")) for rows in slices]
+
+
+def json_objects(rows: pa.RecordBatch, style: JsonStyle) -> pa.Array:
+    """Return the rows as JSON, one object each."""
+    columns = {
+        name: raw_json(column) if name in style.raw_columns else json_text(column, style)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    }
+    return _object(columns, len(rows))
 
 
 def json_text(values: pa.Array, style: JsonStyle) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
@@ -67,11 +68,27 @@ def sample_sql(record: str) -> str:
 def parse_lines(
     spark: SparkSession, lines: DataFrame, schema: StructType, options: SourceFormat
 ) -> DataFrame:
-    reader = spark.read.schema(schema).options(
-        mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, timeZone="UTC"
-    )
+    """Return the fields of lines (a column `value`) that have nothing else."""
+    reader = spark.read.schema(schema).options(**_parser(options))
+    return reader.csv(lines) if options.format == "csv" else reader.json(lines)
+
+
+def parse_column(lines: DataFrame, schema: StructType, options: SourceFormat) -> DataFrame:
+    """Return the fields of the column `value` in `_parsed`, and all columns as they are.
+
+    Blank lines are left out, as `parse_lines` does.
+    """
+    if options.format == "csv":
+        parsed = F.from_csv("value", schema.toDDL(), _parser(options))
+    else:
+        parsed = F.from_json("value", schema, _parser(options))
+    return lines.where("trim(value) <> ''").select("*", parsed.alias("_parsed"))
+
+
+def _parser(options: SourceFormat) -> dict[str, str]:
+    parser = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "timeZone": "UTC"}
     if options.format == "csv":
         # With a null value that nobody writes, an empty field is null and a quoted one is a text.
-        marked = reader.options(nullValue="\u0000", emptyValue="")
-        return marked.options(header=False, sep=options.csv_delimiter, escape='"').csv(lines)
-    return reader.json(lines)
+        parser |= {"nullValue": "\u0000", "emptyValue": "", "header": "false"}
+        parser |= {"sep": options.csv_delimiter, "escape": '"'}
+    return parser

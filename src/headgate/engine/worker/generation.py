@@ -14,10 +14,11 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from headgate.connectors.base import NamedSink, Sink, SpreadSink
 from headgate.connectors.registry import connector
 from headgate.core.errors import ErrorInfo, ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
-from headgate.core.ids import WorkerId
+from headgate.core.ids import OperatorId, WorkerId
 from headgate.core.messages import Assignment, Heartbeat, Progress, Register, Start, TaskFailed
 from headgate.engine.batch.microbatch import Engine
 from headgate.engine.jvm.session import adopt_session, jvm_is_gone
@@ -87,7 +88,7 @@ def run(
                 if isinstance(o.spec, SourceSpec)
             },
             sinks={
-                o.id: connector(o.spec.connector).open_sink(o.spec)
+                o.id: _opened(o.id, o.spec, spark)
                 for o in start.graph.sinks()
                 if isinstance(o.spec, SinkSpec)
             },
@@ -107,6 +108,15 @@ def run(
             spark.stop()
         # Scratch is of no use to another generation.
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _opened(operator: OperatorId, spec: SinkSpec, spark: SparkSession) -> Sink:
+    sink = connector(spec.connector).open_sink(spec)
+    if isinstance(sink, NamedSink):
+        sink.set_operator(operator)
+    if isinstance(sink, SpreadSink):
+        sink.set_session(spark)
+    return sink
 
 
 def _explained(spark: SparkSession, error: Exception) -> ErrorInfo:

@@ -24,7 +24,7 @@ from headgate.engine.batch.microbatch import Engine, discard_scratch
 from headgate.engine.batch.restore import preload_runs, restored_state
 from headgate.engine.worker.link import Arrival, Link
 from headgate.engine.worker.outcome import batch_done, planned_cut
-from headgate.engine.worker.publisher import Publisher
+from headgate.engine.worker.publisher import Publisher, StagedReader
 from headgate.engine.worker.replays import with_positions
 from headgate.engine.worker.rules.actions import (
     Acknowledge,
@@ -36,6 +36,7 @@ from headgate.engine.worker.rules.actions import (
     Publish,
     RunBatch,
     Send,
+    ShowPositions,
     Wait,
     Work,
 )
@@ -53,7 +54,6 @@ from headgate.engine.worker.rules.facts import (
 )
 from headgate.engine.worker.rules.state import first_positions, first_state
 from headgate.engine.worker.rules.step import step
-from headgate.storage import job_folder, open_store
 
 
 class WorkerLoop:
@@ -85,8 +85,10 @@ class WorkerLoop:
         )
         # The version of the tables that the next micro-batch starts from.
         self._tables: PipelineState = restored_state(start.plan)
-        store = job_folder(open_store(start.settings.state_url), start.job)
-        self._publisher = Publisher(start.job, engine.sinks, store, self._tell, explain)
+        staged = StagedReader(start.settings.state_url, start.job)
+        self._publisher = Publisher(
+            start.job, engine.sources, engine.sinks, staged, self._tell, explain
+        )
         # Guards what the threads share, and tells the engine's thread of a change in it.
         self._changed = threading.Condition()
         self._facts: deque[Fact] = deque()
@@ -182,6 +184,8 @@ class WorkerLoop:
                 self._link.send(action.cut)
             case Publish(commit=commit):
                 self._publisher.submit(commit)
+            case ShowPositions(positions=positions):
+                self._publisher.show(positions)
             case Wait(ms=ms):
                 with self._changed:
                     self._wake_at = time.monotonic() + ms / 1000

@@ -23,6 +23,7 @@ def planned_cut(cut: SourceCut, known: SourceObserved | None) -> PlannedCut:
         end=cut.end,
         rows=cut.rows,
         lag_rows=cut.lag_rows,
+        lags=cut.lags,
         finished=cut.finished,
         known=None if known is None else _seen(known),
         step=cut.step,

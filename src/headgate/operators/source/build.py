@@ -55,7 +55,8 @@ def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
 
 
 def _empty(builder: Builder, spec: SourceSpec) -> DataFrame:
-    columns = [f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in spec.columns]
+    types = [(c.name, c.type) for c in spec.columns] + [(c.name, c.type) for c in spec.metadata]
+    columns = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types]
     if spec.updating:
         columns.append(f"CAST(NULL AS INT) AS {OP_COLUMN}")
     return builder.spark.range(0, 0, 1, builder.context.parallelism).selectExpr(*columns)
@@ -75,6 +76,7 @@ def _with_event_time(
     return selected(
         rows,
         *(quoted(column.name) for column in spec.columns),
+        *(quoted(column.name) for column in spec.metadata),
         *(named(computed) for computed in spec.computed),
         f"{event_time or _ingestion_time(spec, now_ms)} AS {TIMESTAMP_COLUMN}",
         *hidden,

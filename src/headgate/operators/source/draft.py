@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from headgate.core.errors import SqlError
 from headgate.core.graph import TIMESTAMP_COLUMN, NamedExpr, WatermarkDelay
-from headgate.operators.source.spec import SourceSpec
+from headgate.operators.source.spec import MetadataColumn, SourceSpec
 from headgate.planner.catalog import ConnectorTable
 from headgate.planner.drafts.draft import Draft, column_names
 from headgate.planner.drafts.meanings import Meanings, table_id
@@ -35,7 +35,11 @@ class SourceDraft(Draft):
             connector=table.connector,
             options=table.sorted_options(),
             columns=tuple(c for c in table.columns if c.name in kept) or table.columns[:1],
-            metadata=tuple((c.name, key) for c, key in table.metadata if c.name in kept),
+            metadata=tuple(
+                MetadataColumn(name=c.name, type=c.type, key=key)
+                for c, key in table.metadata
+                if c.name in kept
+            ),
             computed=tuple(
                 NamedExpr(name=g.name, expr=f"CAST({spark_text(g.expr)} AS {g.type.upper()})")
                 for g in generated

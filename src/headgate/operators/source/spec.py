@@ -12,8 +12,21 @@ from headgate.operators.pure.wording import expressions, line
 
 
 @model
+class MetadataColumn:
+    """A column that the connector knows of a row, and that is not in the row."""
+
+    name: str
+    type: str
+    # What it is, in the words of the connector.
+    key: str
+
+
+@model
 class SourceSpec(OperatorSpec):
-    """Rows of a connector table. Output: `columns`, `computed`, `_timestamp` (and `_op`)."""
+    """Rows of a connector table.
+
+    Output: `columns`, `metadata`, `computed`, `_timestamp` (and `_op`).
+    """
 
     kind: Literal["source"] = "source"
     role: ClassVar[Role] = "source"
@@ -22,8 +35,7 @@ class SourceSpec(OperatorSpec):
     connector: str
     options: dict[str, JsonValue]
     columns: tuple[Column, ...]
-    # Metadata columns: (column name, connector's metadata key).
-    metadata: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[MetadataColumn, ...] = ()
     computed: tuple[NamedExpr, ...] = ()
     primary_key: tuple[str, ...] = ()
     # Spark SQL over the columns; None = time of ingestion.
@@ -41,7 +53,7 @@ class SourceSpec(OperatorSpec):
 
     def details(self) -> list[str]:
         names = [f"{c.name} {c.type}" for c in self.columns]
-        names += [f"{name} from '{key}'" for name, key in self.metadata]
+        names += [f"{c.name} {c.type} from '{c.key}'" for c in self.metadata]
         return [
             f"columns: {', '.join(names)}",
             *expressions("computed", self.computed),

@@ -65,6 +65,13 @@ class Publish:
 
 
 @dataclass(frozen=True)
+class ShowPositions:
+    """Let people see, in the systems that are read, how far the job is. Nothing depends on it."""
+
+    positions: Mapping[OperatorId, JsonValue]
+
+
+@dataclass(frozen=True)
 class Send:
     message: WorkerMessage
 
@@ -89,4 +96,4 @@ class End:
     """The worker's work is over."""
 
 
-Action = Work | Publish | Send | Acknowledge | Wait | End
+Action = Work | Publish | ShowPositions | Send | Acknowledge | Wait | End

@@ -79,7 +79,8 @@ def _cut(state: WorkerState, fact: CutPlanned, now_ms: int) -> tuple[WorkerState
         steps={s: p.step for s, p in fact.sources.items() if p.step is not None},
     )
     lag_rows = sum(planned.lag_rows or 0 for planned in fact.sources.values())
-    return replace(state, watermark=watermark, lag_rows=lag_rows), cut
+    lags = {source: planned.lags for source, planned in fact.sources.items() if planned.lags}
+    return replace(state, watermark=watermark, lag_rows=lag_rows, lags=lags), cut
 
 
 def _must_run(state: WorkerState, cut: BatchCut, barrier: Barrier | None) -> bool:
@@ -131,6 +132,7 @@ def take_over(state: WorkerState, cut: BatchCut, fact: BatchDone) -> WorkerState
             sinks=sinks,
             watermark=watermark.reached,
             lag_rows=state.lag_rows,
+            lags=state.lags,
         ),
     )
 

@@ -79,6 +79,8 @@ class PlannedCut:
     rows: int = 0
     # Rows known to be waiting behind `end`; None if the source cannot say.
     lag_rows: int | None = None
+    # The same by parts of the source, if it has any.
+    lags: Mapping[str, int] = field(default_factory=dict)
     # The source has no more rows after `end`, for ever.
     finished: bool = False
     # What is known of the rows before they are read; None = nothing.

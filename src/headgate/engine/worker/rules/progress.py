@@ -16,6 +16,7 @@ def after_batch(
     sinks: Set[OperatorId],
     watermark: int | None,
     lag_rows: int | None,
+    lags: Mapping[OperatorId, Mapping[str, int]],
 ) -> Progress:
     """Return the progress with one more micro-batch in it."""
     works = done.subtasks.values()
@@ -31,6 +32,7 @@ def after_batch(
         bad_sample=next(filter(None, samples), past.bad_sample),
         watermark=watermark,
         lag_rows=lag_rows,
+        lags={source: dict(parts) for source, parts in lags.items()},
         last_batch_ms=done.elapsed_ms,
         last_batch_rows=rows,
         timings=dict(done.timings) | _slowest(done),

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headgate.core.checkpoint import SinkCommit
 from headgate.core.messages import Commit, SinkPublished
-from headgate.engine.worker.rules.actions import Action, Publish, Send
+from headgate.engine.worker.rules.actions import Action, Publish, Send, ShowPositions
 from headgate.engine.worker.rules.ending import end, fail
 from headgate.engine.worker.rules.facts import PublishFailed
 from headgate.engine.worker.rules.resuming_sinks import resumes
@@ -21,7 +21,23 @@ from headgate.engine.worker.rules.state import Draining, Resuming, WorkerState, 
 def take_commit(state: WorkerState, commit: Commit) -> WorkerStep:
     """The epoch record exists: what was cut for it belongs to it for good, and is published."""
     recorded = replace(state, ledger=state.ledger.with_record(commit.epoch))
-    return enqueue(recorded, commit.sinks)
+    publishing = enqueue(recorded, commit.sinks)
+    return replace(publishing, actions=(*publishing.actions, *_shown(state, commit)))
+
+
+def _shown(state: WorkerState, commit: Commit) -> tuple[Action, ...]:
+    """Return what shows the positions of the epoch; later ones have been read since."""
+    said = state.acknowledgement
+    if said is None or said.cut.epoch != commit.epoch:
+        return ()
+    sources = {source.id for source in state.start.graph.sources()}
+    positions = {
+        acked.ack.operator: acked.ack.globals["position"]
+        for acks in said.operators
+        for acked in acks
+        if acked.ack.operator in sources
+    }
+    return (ShowPositions(positions),) if positions else ()
 
 
 def enqueue(state: WorkerState, commits: tuple[SinkCommit, ...]) -> WorkerStep:

@@ -126,6 +126,7 @@ class WorkerState:
     # How long the last wait without anything to do was.
     idle_ms: int = 0
     lag_rows: int | None = None
+    lags: Mapping[OperatorId, Mapping[str, int]] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
     @property

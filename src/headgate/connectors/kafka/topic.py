@@ -1,0 +1,134 @@
+"""What the driver asks the brokers about a topic: its partitions, and where they begin and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from headgate.connectors.kafka.client import Settings, explained
+from headgate.connectors.secrets import Secrets
+from headgate.core.errors import HeadgateError
+
+# How long one question to the brokers may take.
+REQUEST_SECONDS = 10.0
+_AGAIN_SECONDS = 0.05
+# The one who was asked does not lead the partition, or nobody does yet.
+_MOVING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A topic as it is now."""
+
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+class Topic:
+    """One topic of one cluster. Connects when it is first asked."""
+
+    def __init__(self, name: str, settings: Settings, secrets: Secrets) -> None:
+        self.name = name
+        self._settings = settings
+        self._secrets = secrets
+        # Consumers that read nothing, by their group: to connect takes longer than to commit.
+        self._members: dict[str, Consumer] = {}
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient(dict(self._settings))
+
+    def describe(self) -> Description:
+        """Return its id and its partitions. Raises `UserError` if it is not there."""
+        asked = self.admin.describe_topics(
+            TopicCollection([self.name]), request_timeout=REQUEST_SECONDS
+        )
+        try:
+            # The library itself ends a question after its time.
+            found = asked[self.name].result()
+        except KafkaException as error:
+            raise self.explained(error) from error
+        partitions = tuple(sorted(p.id for p in found.partitions))
+        return Description(topic_id=str(found.topic_id or ""), partitions=partitions)
+
+    def ends(self, partitions: Iterable[int], *, committed_only: bool) -> dict[int, int]:
+        """Return the offset behind the last message; of those that count, if only they do.
+
+        That is the last stable offset then: what comes before an open transaction.
+        """
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        return self._offsets(partitions, OffsetSpec.latest(), isolation_level=level)
+
+    def beginnings(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offset of the first message that retention has left."""
+        return self._offsets(partitions, OffsetSpec.earliest())
+
+    def at(self, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
+        """Return the offset of the first message of this time or later; -1 if there is none."""
+        return self._offsets(partitions, OffsetSpec.for_timestamp(time_ms))
+
+    def committed(self, partitions: Iterable[int], group: str) -> dict[int, int]:
+        """Return what a consumer group has committed, of the partitions of which it has."""
+        asked = [TopicPartition(self.name, p) for p in partitions]
+        try:
+            found = self._member(group).committed(asked, timeout=REQUEST_SECONDS)
+        except KafkaException as error:
+            raise self.explained(error) from error
+        return {tp.partition: tp.offset for tp in found if tp.offset != OFFSET_INVALID}
+
+    def commit(self, offsets: Mapping[int, int], group: str) -> None:
+        """Let the group's offsets show how far the job is. Nobody is a member of the group."""
+        asked = [TopicPartition(self.name, p, offset) for p, offset in offsets.items()]
+        try:
+            self._member(group).commit(offsets=asked, asynchronous=False)
+        except KafkaException as error:
+            raise self.explained(error) from error
+
+    def explained(self, error: KafkaException) -> HeadgateError:
+        return explained(error, f"topic '{self.name}'", self._secrets)
+
+    def _member(self, group: str) -> Consumer:
+        if group not in self._members:
+            settings = {**self._settings, "group.id": group, "enable.auto.commit": False}
+            self._members[group] = Consumer(settings)
+        return self._members[group]
+
+    def _offsets(
+        self, partitions: Iterable[int], spec: OffsetSpec, **options: Any
+    ) -> dict[int, int]:
+        asked = {TopicPartition(self.name, partition): spec for partition in partitions}
+        if not asked:
+            return {}
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while True:
+            answers = self.admin.list_offsets(asked, request_timeout=REQUEST_SECONDS, **options)
+            try:
+                found = {tp.partition: int(a.result().offset) for tp, a in answers.items()}
+                if OFFSET_INVALID in found.values():
+                    # An answer that did not come is no error to the library.
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
+                return found
+            except KafkaException as error:
+                # Partitions change their leader, and get their first one a moment after they are
+                # created: the library does not ask again by itself.
+                if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                    raise self.explained(error) from error
+                time.sleep(_AGAIN_SECONDS)
