@@ -96,9 +96,8 @@ class Numbers:
 def between_topics(folder: Path, broker: Broker) -> Stand:
     """Start a service and the job."""
     broker.create_topic("numbers", PARTITIONS)
-    # Messages have the time of their events, which are old: retention would delete them at once.
-    broker.create_topic("totals", **{"retention.ms": "-1"})
-    broker.create_topic("hundreds", 2, **{"retention.ms": "-1"})
+    broker.create_topic("totals")
+    broker.create_topic("hundreds", 2)
     stand = Stand(folder, SETTINGS)
     stand.start_job(SQL.format(servers=broker.servers))
     return stand

@@ -222,6 +222,7 @@ def test_a_cut_ends_before_a_transaction_that_is_open(
 ) -> None:
     keys = ["a"]
     broker.produce(topic, numbers(1), keys=keys)
+    (place,) = {m.partition() for m in broker.read_all(topic)}
     settings = {"bootstrap.servers": broker.servers, "log_level": 0}
     other = Producer({**settings, "transactional.id": uuid.uuid4().hex})
     other.init_transactions(START_SECONDS)
@@ -233,7 +234,6 @@ def test_a_cut_ends_before_a_transaction_that_is_open(
     start = source.initial_position()
     first = source.plan_cut(start, 100, 0).end
     assert [row.n for row in read(spark, source, start, first)] == [1]
-    (place,) = {m.partition() for m in broker.read_all(topic)}
     other.commit_transaction(START_SECONDS)
     second = first
     deadline = time.monotonic() + START_SECONDS

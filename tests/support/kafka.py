@@ -47,6 +47,8 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=4
 group.initial.rebalance.delay.ms=0
+# Tests write events of the past; who wants retention says so of a topic.
+log.retention.ms=-1
 log.cleaner.dedupe.buffer.size=4194304
 log.retention.check.interval.ms=1000
 log.cleaner.backoff.ms=1000
@@ -122,6 +124,14 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         new = NewTopic(name, partitions, 1, config=config)
         self.admin.create_topics([new])[name].result(timeout=START_SECONDS)
+
+    def partitions(self, topic: str) -> set[int]:
+        """Return the partitions of a topic, which may have been created just now."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            found = self.admin.list_topics(topic, timeout=START_SECONDS).topics[topic].partitions
+            if found or time.monotonic() > deadline:
+                return set(found)
 
     def topics(self) -> set[str]:
         return set(self.admin.list_topics(timeout=START_SECONDS).topics)
