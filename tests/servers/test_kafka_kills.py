@@ -42,7 +42,7 @@ def pass_points(stand: Stand, say: Callable[[str], None]) -> None:
 
 
 def lose_broker(stand: Stand, broker: Broker, say: Callable[[str], None]) -> None:
-    """Take the broker away, first with its process, then so that it only answers nobody."""
+    """Take the broker away with its process, and bring it back."""
     broker.kill()
     broker.start()
     stand.wait_for_commits()

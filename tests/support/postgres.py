@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from tests.support.ports import free_port
 
 START_TIMEOUT_SECONDS = 60.0
 
@@ -49,7 +50,7 @@ class PostgresServer:
         self._binaries = binaries
         self._folder = folder
         self._prefix = _unprivileged(folder)
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgresql://tester@127.0.0.1:{self._port}/postgres"
         subprocess.run(
@@ -121,12 +122,6 @@ def _unprivileged(folder: Path) -> list[str]:
         f"--regid={user.pw_gid}",
         "--clear-groups",
     ]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait(binaries: Path, port: int, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import http.server
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.ports import free_port
+
 START_TRIES = 5
 START_SECONDS = 120
 
@@ -22,7 +23,7 @@ START_SECONDS = 120
 def start_s3_server(log: Path) -> tuple[subprocess.Popen[bytes], str]:
     """Start moto's S3 server in a process of its own; return it and its address."""
     for _ in range(START_TRIES):
-        port = _free_port()
+        port = free_port()
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
@@ -41,12 +42,6 @@ def start_s3_server(log: Path) -> tuple[subprocess.Popen[bytes], str]:
 def s3_request(method: str, url: str) -> None:
     with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=10) as answer:
         answer.read()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _answers(process: subprocess.Popen[bytes], endpoint: str) -> bool:
