@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -44,8 +42,7 @@ def main() -> None:
         raise SystemExit("no Postgres server is installed here: run `make servers`")
     print(f"{os.cpu_count()} cores, load average {machine.load_average():.1f} at the start")
     with (
-        tempfile.TemporaryDirectory() as folder,
-        postgres_server(binaries, Path(folder)) as server,
+        postgres_server(binaries) as server,
         psycopg.connect(server.url, autocommit=True) as connection,
     ):
         measured = measure(server.url, connection, arguments.rows, arguments.rounds)

@@ -32,10 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """One Postgres server for all tests. Whoever uses it belongs to `make verify`."""
     binaries = find_binaries()
     if binaries is None:
         pytest.fail("no Postgres server (initdb, postgres) is installed here: run `make servers`")
-    with postgres_server(binaries, tmp_path_factory.mktemp("postgres")) as server:
+    with postgres_server(binaries) as server:
         yield server.url

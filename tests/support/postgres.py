@@ -13,6 +13,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,14 +95,19 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def postgres_server(binaries: Path, folder: Path) -> Iterator[PostgresServer]:
-    """Run a server of its own, until the end of the block."""
-    server = PostgresServer(binaries, folder)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+def postgres_server(binaries: Path) -> Iterator[PostgresServer]:
+    """Run a server of its own, until the end of the block.
+
+    Its folder is not among those of pytest: they are for their owner alone, every pytest that
+    starts sees to that again, and the server has another user than root.
+    """
+    with tempfile.TemporaryDirectory(prefix="headgate-postgres-") as folder:
+        server = PostgresServer(binaries, Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
 
 
 def _unprivileged(folder: Path) -> list[str]:
@@ -111,11 +117,6 @@ def _unprivileged(folder: Path) -> list[str]:
     names = {entry.pw_name for entry in pwd.getpwall()}
     user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
     os.chown(folder, user.pw_uid, user.pw_gid)
-    for parent in folder.parents:
-        # The temporary folders of the tests are root's own; the server must be able to pass.
-        mode = parent.stat().st_mode
-        if not mode & 0o001:
-            parent.chmod(mode | 0o011)
     return [
         "setpriv",
         f"--reuid={user.pw_uid}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -35,10 +34,10 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Any:
+def server() -> Any:
     binaries = find_binaries()
     assert binaries is not None
-    with postgres_server(binaries, tmp_path) as started:
+    with postgres_server(binaries) as started:
         yield started
 
 
