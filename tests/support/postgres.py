@@ -23,6 +23,7 @@ from typing import Any
 import psycopg
 
 from tests.support.ports import free_port
+from tests.support.processes import descendants
 
 START_TIMEOUT_SECONDS = 60.0
 
@@ -86,9 +87,23 @@ class PostgresServer:
             "host all all 127.0.0.1/32 scram-sha-256\n"
         )
 
-    def stop(self) -> None:
+    def freeze(self) -> None:
+        """Let it answer nobody, as if the network were gone, until `thaw`."""
+        assert self._process is not None
+        # The one that makes the others first, so that there are no new ones.
+        for pid in (self._process.pid, *descendants(self._process.pid)):
+            _signal(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        for pid in (self._process.pid, *descendants(self._process.pid)):
+            _signal(pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as if its machine had lost its power; `start` brings it back."""
         if self._process is not None:
-            # "Immediate shutdown": as if the machine had lost its power.
+            self.thaw()
+            # An "immediate shutdown".
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(timeout=START_TIMEOUT_SECONDS)
             self._process = None
@@ -107,7 +122,13 @@ def postgres_server(binaries: Path) -> Iterator[PostgresServer]:
             server.start()
             yield server
         finally:
-            server.stop()
+            server.kill()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    # A session ends when it wants to.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _unprivileged(folder: Path) -> list[str]:

@@ -20,7 +20,16 @@ from headgate.core.errors import ExternalError
 # Tries of one piece of work. After these the generation fails, and its controller begins another.
 _TRIES = 4
 _BACKOFF_INITIAL_MS, _BACKOFF_MAX_MS = 200, 3_000
-_CONNECT_SECONDS = 10
+# Unless the url says otherwise. A server that is gone without a word (its machine has lost power)
+# is noticed after a minute; the system's own settings would wait for two hours.
+_CONNECTING = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 # A session that was stopped in the middle of a transaction must not hold its locks for ever.
 _IDLE_IN_TRANSACTION_MS = 300_000
 
@@ -110,7 +119,7 @@ class Database:
                 given["password"] = self._password
             if options.connect_seconds is not None:
                 given["connect_timeout"] = options.connect_seconds
-            given.setdefault("connect_timeout", _CONNECT_SECONDS)
+            given = _CONNECTING | given
             given.setdefault("application_name", "headgate")
             given["client_encoding"] = "UTF8"
             connection = psycopg.connect(**given, autocommit=True, prepare_threshold=None)

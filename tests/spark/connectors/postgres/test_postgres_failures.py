@@ -103,7 +103,7 @@ def test_a_server_that_was_restarted_between_epochs_is_found_again(server: Postg
     sink.check_target(JOB, resuming=False)
     one = stage_epoch(sink, 1, [batch_of(n=[1])], job=JOB)
     one.publish()
-    server.stop()
+    server.kill()
     server.start()
     two = stage_epoch(sink, 2, [batch_of(n=[2])], one.state, job=JOB)
     for epoch in (one, two, one, two):
@@ -117,7 +117,7 @@ def test_a_server_that_is_away_is_no_error_of_the_user(server: PostgresServer) -
     sink = sink_of(server.url, connect_timeout="2s")
     sink.check_target(JOB, resuming=False)
     epoch = stage_epoch(sink, 1, [batch_of(n=[1])], job=JOB)
-    server.stop()
+    server.kill()
     with pytest.raises(ExternalError):
         epoch.publish()
     server.start()
@@ -152,7 +152,7 @@ def guarded(server: PostgresServer) -> str:
     """A server that wants a password; the url of a user who has one."""
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"CREATE USER writer SUPERUSER PASSWORD '{PASSWORD}'".encode())
-    server.stop()
+    server.kill()
     server.require_passwords()
     server.start()
     return server.url.replace("//tester@", "//writer@")
