@@ -27,6 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tests.support.certificates import write_certificates
 from tests.support.ports import free_port
 
 VERSION = "4.3.1"
@@ -36,9 +37,10 @@ _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{safe},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{safe}
 controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL
 log.dirs={folder}/data
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -52,7 +54,15 @@ log.retention.ms=-1
 log.cleaner.dedupe.buffer.size=4194304
 log.retention.check.interval.ms=1000
 log.cleaner.backoff.ms=1000
+# A second door, with encryption and a login.
+ssl.keystore.type=PEM
+ssl.keystore.location={certificate}
+sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=\
+  org.apache.kafka.common.security.scram.ScramLoginModule required;
 """
+USER = "ada"
+PASSWORD = "only-ada-knows"
 
 
 def jars() -> Path | None:
@@ -74,15 +84,31 @@ class Broker:
         self._settings = folder / "server.properties"
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = free_port()
-        settings = _SETTINGS.format(port=self._port, controller=free_port(), folder=folder)
+        self._port, self._safe_port = free_port(), free_port()
+        self.authority, certificate = write_certificates(folder)
+        settings = _SETTINGS.format(
+            port=self._port,
+            safe=self._safe_port,
+            controller=free_port(),
+            folder=folder,
+            certificate=certificate,
+        )
         self._settings.write_text(settings)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
+        login = f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"
+        self._run(
+            *("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)),
+            *("--add-scram", login),
+        )
 
     @property
     def servers(self) -> str:
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def safe_servers(self) -> str:
+        """Where `USER` logs in with `PASSWORD`, over TLS; `authority` has signed for the server."""
+        return f"127.0.0.1:{self._safe_port}"
 
     @property
     def pid(self) -> int:
@@ -124,6 +150,10 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         new = NewTopic(name, partitions, 1, config=config)
         self.admin.create_topics([new])[name].result(timeout=START_SECONDS)
+
+    def delete_topics(self, *names: str) -> None:
+        for future in self.admin.delete_topics(list(names)).values():
+            future.result(timeout=START_SECONDS)
 
     def partitions(self, topic: str) -> set[int]:
         """Return the partitions of a topic, which may have been created just now."""

@@ -31,9 +31,12 @@ _REMEDIES = {
     "topic_missing": "create it, or correct the option 'topic'",
     "authorization": "ask for the right to use it, or log in as somebody else",
     "authentication": "check auth.username, auth.password and auth.mechanism",
+    "tls": "name who has signed it, with client.ssl.ca.location",
     "message_size": "raise max.message.bytes of the topic, and set client.message.max.bytes",
     "options": "check the options that begin with client.",
 }
+# Other failures of TLS may pass: a broker that goes away in the middle has the same number.
+_UNTRUSTED = "certificate verify failed"
 
 
 def client_settings(options: KafkaConnection, secrets: Secrets) -> dict[str, Any]:
@@ -63,6 +66,8 @@ def explained(error: KafkaException | KafkaError, doing: str, secrets: Secrets) 
     cause = error.args[0] if isinstance(error, KafkaException) else error
     text = secrets.scrub(cause.str() if isinstance(cause, KafkaError) else str(cause))
     code = _OF_THE_USER.get(cause.code()) if isinstance(cause, KafkaError) else None
+    if _UNTRUSTED in text:
+        code = "tls"
     if code is not None:
         return UserError(f"{doing}: {text}: {_REMEDIES[code]}", code=code)
     return ExternalError(f"{doing}: {text}", code="kafka")

@@ -36,6 +36,7 @@ _MOVING = (
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
 )
+_NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,15 @@ class Topic:
         self._secrets = secrets
         # Consumers that read nothing, by their group: to connect takes longer than to commit.
         self._members: dict[str, Consumer] = {}
+        # Why nobody answers, as far as the client knows.
+        self._complaint: KafkaError | None = None
 
     @cached_property
     def admin(self) -> AdminClient:
-        return AdminClient(dict(self._settings))
+        try:
+            return AdminClient({**self._settings, "error_cb": self._complain})
+        except KafkaException as error:
+            raise self.explained(error) from error
 
     def describe(self) -> Description:
         """Return its id and its partitions. Raises `UserError` if it is not there."""
@@ -107,7 +113,27 @@ class Topic:
             raise self.explained(error) from error
 
     def explained(self, error: KafkaException) -> HeadgateError:
-        return explained(error, f"topic '{self.name}'", self._secrets)
+        """Return the library's error as one of ours.
+
+        To a question that nobody answers the library says only that its time is over; why (no such
+        host, a wrong password) it says beside it.
+        """
+        cause: KafkaException | KafkaError = error
+        doing = f"topic '{self.name}'"
+        if error.args[0].code() in _NO_ANSWER:
+            self.admin.poll(0)
+            if self._complaint is None:
+                doing += (
+                    f": no answer from {self._settings['bootstrap.servers']}, are they up, and "
+                )
+                doing += "do they want TLS or a login (auth.type, client.security.protocol)?"
+            cause, self._complaint = self._complaint or error, None
+        return explained(cause, doing, self._secrets)
+
+    def _complain(self, error: KafkaError) -> None:
+        # That all brokers are down comes after the reason for it.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._complaint = error
 
     def _member(self, group: str) -> Consumer:
         if group not in self._members:
