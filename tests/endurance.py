@@ -12,7 +12,9 @@ the samples is compared with that of the second. Needs `jcmd` and `jstat` of a J
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import os
 import re
 import shutil
 import statistics
@@ -65,6 +67,8 @@ class Limit:
 LIMITS = {
     "heap_mib": Limit(0.02, 2),
     "java_outside_heap_mib": Limit(0.10, 30),
+    "java_classes_mib": Limit(0.05, 3),
+    "java_compiled_mib": Limit(0.15, 10),
     "driver_rss_mib": Limit(0.05, 10),
     "controller_rss_mib": Limit(0.05, 10),
     "python_workers_rss_mib": Limit(0.15, 40),
@@ -158,6 +162,11 @@ def measured(controller: int, state: Path, collections: int) -> Sample:
     # looked at by itself, and so is everything else that the process has.
     outside = sample.pop("java_rss_mib") - heap_pages(java.pid) / MIB
     sample["java_outside_heap_mib"] = outside
+    # The two parts of it that grow with code: classes, and what is compiled of them.
+    sample["java_classes_mib"] = _sum_kib(
+        r"Metaspace +used (\d+)K", _jcmd(java.pid, "GC.heap_info")
+    )
+    sample["java_compiled_mib"] = _sum_kib(r" used=(\d+)Kb", _jcmd(java.pid, "Compiler.codecache"))
     sample["heap_mib"] = heap_bytes(java.pid, collections) / MIB
     local = state / ".local"
     scratch = _files(local, lambda path: "scratch" in path.parts and "cache" not in path.parts)
@@ -182,6 +191,13 @@ def heap_pages(pid: int) -> int:
         elif inside and line.startswith("Rss:"):
             total += 1024 * int(line.split()[1])
     return total
+
+
+def _sum_kib(pattern: str, text: str) -> float:
+    """Return the sum of what a pattern finds, in MiB."""
+    found = [int(kib) for kib in re.findall(pattern, text)]
+    assert found, text
+    return sum(found) / 1024
 
 
 def _jcmd(pid: int, *words: str) -> str:
@@ -217,14 +233,13 @@ def _of(process: psutil.Process, value: Callable[[psutil.Process], float]) -> fl
 
 
 def _files(folder: Path, wanted: Callable[[Path], bool]) -> list[int]:
-    """Return the sizes of the files below a folder."""
+    """Return the sizes of the files below a folder. Files and folders may go while it looks."""
     sizes = []
-    for path in folder.rglob("*"):
-        try:
-            if wanted(path) and path.is_file():
-                sizes.append(path.stat().st_size)
-        except FileNotFoundError:
-            continue  # it was removed while we looked
+    for place, _, names in os.walk(folder):
+        for path in (Path(place) / name for name in names):
+            if wanted(path):
+                with contextlib.suppress(FileNotFoundError):
+                    sizes.append(path.stat().st_size)
     return sizes
 
 
