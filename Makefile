@@ -7,7 +7,7 @@ QUERIES ?= 400
 KILLS ?= 50
 BATCHES ?= 20000
 
-.PHONY: setup java servers demo test verify lint simulate fuzz soak endurance bench bench-full clean
+.PHONY: setup java servers servers-up demo test verify lint simulate fuzz soak endurance bench bench-full clean
 
 setup: $(VENV)/.installed java
 	@$(BIN)/python -m headgate.engine.jvm.class_archive
@@ -37,6 +37,10 @@ verify: setup servers
 
 servers:
 	@sh scripts/install_servers.sh
+
+# Both on loopback until Ctrl-C, to try pipelines with; TOPIC=name creates a topic of three partitions.
+servers-up: setup servers
+	@$(BIN)/python -m tests.support.servers $(if $(TOPIC),--topic $(TOPIC) --partitions 3)
 
 lint: setup
 	@$(BIN)/ruff check src tests bench examples

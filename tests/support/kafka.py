@@ -249,8 +249,8 @@ class Broker:
 def kafka_broker(folder: Path) -> Iterator[Broker]:
     """Run a broker with its data in `folder`."""
     broker = Broker(folder)
-    broker.start()
     try:
+        broker.start()
         yield broker
     finally:
         broker.kill()
