@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from tests.support.kafka import Broker, kafka_broker
 from tests.support.postgres import PostgresServer, find_binaries, postgres_server
@@ -43,9 +44,17 @@ def running_servers() -> Iterator[Servers]:
 
 
 def end_on_signals() -> None:
-    """Let Ctrl-C and SIGTERM raise KeyboardInterrupt, so that every `finally` is passed."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    """Let the first signal raise KeyboardInterrupt, so that every `finally` is passed."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # A second Ctrl-C must not interrupt what ends the processes.
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, interrupt)
 
 
 def main() -> int:
