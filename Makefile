@@ -7,7 +7,7 @@ QUERIES ?= 400
 KILLS ?= 50
 BATCHES ?= 20000
 
-.PHONY: setup java servers demo test verify lint simulate fuzz soak endurance bench bench-full clean
+.PHONY: setup java servers servers-up demo demo-kafka test verify lint simulate fuzz soak endurance bench bench-full clean
 
 setup: $(VENV)/.installed java
 	@$(BIN)/python -m headgate.engine.jvm.class_archive
@@ -27,6 +27,10 @@ java:
 demo: setup
 	@$(BIN)/python -m headgate.demo
 
+# The same between real servers, which are started for it: Kafka to Kafka and Postgres.
+demo-kafka: setup servers
+	@$(BIN)/python -m examples.kafka_postgres
+
 # What a newcomer runs: at most 12 minutes on two quiet cores.
 test: setup lint
 	@$(BIN)/python -m pytest -m "not verify" --durations=20
@@ -37,6 +41,10 @@ verify: setup servers
 
 servers:
 	@sh scripts/install_servers.sh
+
+# Both on loopback until Ctrl-C, to try pipelines with; TOPIC=name creates a topic of three partitions.
+servers-up: setup servers
+	@$(BIN)/python -m tests.support.servers $(if $(TOPIC),--topic $(TOPIC) --partitions 3)
 
 lint: setup
 	@$(BIN)/ruff check src tests bench examples
@@ -67,4 +75,4 @@ bench-full: setup
 	@$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .demo .demo-kafka

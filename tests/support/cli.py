@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.support.processes import descendants, is_worker
@@ -21,7 +22,11 @@ class HeadgateProcess:
     """`headgate ARGUMENTS --json` with its events as they come."""
 
     def __init__(
-        self, *arguments: str, failpoints: str = "", environment: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        failpoints: str = "",
+        environment: dict[str, str] | None = None,
+        listen: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         env = {**os.environ, **(environment or {}), "HEADGATE_FAILPOINTS": failpoints}
         self.process = subprocess.Popen(
@@ -32,6 +37,8 @@ class HeadgateProcess:
             env=env,
             start_new_session=True,
         )
+        # Called with every event as it comes, from a thread of its own.
+        self._listen = listen
         self.events: list[dict[str, Any]] = []
         self._incoming: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: list[str] = []
@@ -111,7 +118,10 @@ class HeadgateProcess:
     def _read_events(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._incoming.put(json.loads(line))
+            event = json.loads(line)
+            self._incoming.put(event)
+            if self._listen is not None:
+                self._listen(event)
         self._incoming.put(None)
 
     def _read_errors(self) -> None:

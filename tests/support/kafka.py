@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,6 +32,8 @@ from tests.support.certificates import write_certificates
 from tests.support.ports import free_port
 
 VERSION = "4.3.1"
+# A line of a stack trace that names an exception.
+_EXCEPTION = re.compile(r"^(Caused by: )?[\w.]+Exception: ")
 START_SECONDS = 90.0
 STOP_SECONDS = 60.0
 _SETTINGS = """\
@@ -127,7 +130,7 @@ class Broker:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the broker does not start:\n{self._log.read_text()[-4000:]}")
+                raise RuntimeError(f"the broker does not start:\n{self._complaints()}")
 
     def stop(self) -> None:
         """End it as an operator would."""
@@ -261,6 +264,12 @@ class Broker:
         except KafkaException:
             return False
 
+    def _complaints(self) -> str:
+        """Return the errors of its log. Its end says only how it shut down."""
+        lines = self._log.read_text().splitlines()
+        errors = [line for line in lines if " ERROR " in line or _EXCEPTION.search(line)]
+        return "\n".join(errors[-10:] or lines[-40:])
+
     def _run(self, *words: str) -> None:
         done = subprocess.run(
             self._command(*words), capture_output=True, text=True, cwd=self._folder, check=False
@@ -279,8 +288,8 @@ class Broker:
 def kafka_broker(folder: Path) -> Iterator[Broker]:
     """Run a broker with its data in `folder`."""
     broker = Broker(folder)
-    broker.start()
     try:
+        broker.start()
         yield broker
     finally:
         broker.kill()

@@ -8,64 +8,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 from rich.panel import Panel
-from rich.table import Table
 
 from headgate.components import embedded_controller
-from headgate.controller.announcements import Announcement, Noted, StateChanged
 from headgate.controller.controller import Controller
 from headgate.controller.rules.limits import Limits
-from headgate.controller.rules.notes import CheckpointNote, PhaseNote, SkippedNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.core.durations import format_duration
 from headgate.core.ids import JobId
 from headgate.demo.pipeline import EVENTS, sql_text
+from headgate.demo.story import Story
 from headgate.embedded.display import RunDisplay
-
-TIMEOUT_SECONDS = 600.0
-
-
-class Story:
-    """Counts what happened, so that the demo knows when to strike."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self.checkpoints = 0
-        self.recoveries = 0
-        self.phases: list[PhaseNote] = []
-        self.skipped: list[SkippedNote] = []
-        self.state = ""
-
-    def take(self, announcement: Announcement) -> None:
-        with self._changed:
-            match announcement:
-                case StateChanged():
-                    self.state = announcement.after
-                    self.recoveries += announcement.after == "recovering"
-                case Noted(note=CheckpointNote()):
-                    self.checkpoints += 1
-                case Noted(note=PhaseNote() as phase):
-                    self.phases.append(phase)
-                case Noted(note=SkippedNote() as skipped):
-                    self.skipped.append(skipped)
-                case _:
-                    return
-            self._changed.notify_all()
-
-    def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds, or the job has ended."""
-        with self._changed:
-            reached = self._changed.wait_for(
-                lambda: condition() or self.state in ("finished", "failed"), TIMEOUT_SECONDS
-            )
-        if not reached:
-            raise TimeoutError("the demo did not get on; see the worker's log")
 
 
 def main() -> int:
@@ -99,7 +56,7 @@ def main() -> int:
     if status.state != "finished":
         console.print(f"[red]the pipeline {status.state}:[/] {status.doing}")
         return 1
-    _show_recoveries(console, story)
+    story.show_recoveries(console)
     exact = _verify(console, output, arguments.events)
     console.print(
         f"[dim]{format_duration((time.monotonic() - begun) * 1000)} in all; "
@@ -151,23 +108,6 @@ def _truncate_newest_run(console: Console, job_folder: Path) -> None:
     victim = runs[-1]
     os.truncate(victim, victim.stat().st_size // 2)
     console.print(f"[bold red]✗ cut in half[/] {victim.relative_to(job_folder)}")
-
-
-def _show_recoveries(console: Console, story: Story) -> None:
-    table = Table(title="the recoveries, phase by phase", title_justify="left")
-    table.add_column("recovery", justify="right")
-    for name in ("identify", "prepare", "restart workers", "restore", "resume"):
-        table.add_column(name, justify="right")
-    for number in sorted({p.recovery for p in story.phases}):
-        took: dict[str, float] = {}
-        for phase in story.phases:
-            if phase.recovery == number:
-                took[phase.phase] = took.get(phase.phase, 0.0) + phase.duration_ms
-        names = ("identify", "prepare", "restart_workers", "restore", "resume")
-        table.add_row(str(number), *(format_duration(took.get(n, 0.0)) for n in names))
-    console.print(table)
-    for skipped in story.skipped:
-        console.print(f"set aside: checkpoint {skipped.epoch}: {skipped.reason}")
 
 
 def _verify(console: Console, output: Path, events: int) -> bool:
