@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 SEEDS ?= 20000
 QUERIES ?= 400
 KILLS ?= 50
+SERVER_KILLS ?= 30
 BATCHES ?= 20000
 
 .PHONY: setup java servers servers-up demo demo-kafka test verify lint simulate fuzz soak endurance bench bench-full clean
@@ -59,9 +60,10 @@ simulate: setup
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz --count $(QUERIES) --first $(or $(FIRST),1000)
 
-# Kills at random moments, then every failpoint at every moment: takes an hour or more.
-soak: setup
+# Kills at random moments, also between real servers, then every failpoint at every moment: an hour or more.
+soak: setup servers
 	@$(BIN)/python -m tests.faults.soak --kills $(KILLS)
+	@$(BIN)/python -m tests.servers.test_kills --kills $(SERVER_KILLS)
 	@FAULTS=all $(BIN)/python -m pytest tests/faults
 
 # One small job through many micro-batches: what of it grows? An hour or more; writes docs/endurance.md.
