@@ -78,7 +78,9 @@ class Broker:
         settings = _SETTINGS.format(port=self._port, controller=free_port(), folder=folder)
         self._settings.write_text(settings)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
+        # In one word: an id may begin with a hyphen.
+        name = f"--cluster-id={cluster}"
+        self._run("kafka.tools.StorageTool", "format", name, "-c", str(self._settings))
 
     @property
     def servers(self) -> str:
@@ -124,6 +126,8 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         new = NewTopic(name, partitions, 1, config=config)
         self.admin.create_topics([new])[name].result(timeout=START_SECONDS)
+        # Whoever is asked for it knows it a moment later.
+        self.partitions(name)
 
     def partitions(self, topic: str) -> set[int]:
         """Return the partitions of a topic, which may have been created just now."""
