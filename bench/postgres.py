@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ import pyarrow as pa
 
 from bench import machine
 from bench.staging import stage_rows
+from bench.ways import Way, compare, equals, show
 from headgate.connectors.base import Sink
 from headgate.connectors.postgres.encode import HEADER, TRAILER, WireColumn, encode_rows
 from headgate.connectors.postgres.types import WireType
@@ -42,16 +40,6 @@ ON CONFLICT (n) DO UPDATE SET word = EXCLUDED.word, amount = EXCLUDED.amount
 """
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way to write the rows."""
-
-    # The way that it is compared with, and the table that has the rows then.
-    peer: str
-    table: str
-    run: Callable[[], None]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=500_000)
@@ -66,19 +54,15 @@ def main() -> None:
         postgres_server(binaries, Path(folder)) as server,
         psycopg.connect(server.url, autocommit=True) as connection,
     ):
-        measured = measure(server.url, connection, arguments.rows, arguments.rounds)
+        ways = make_ways(server.url, connection, arguments.rows)
+        measured = compare(ways, arguments.rounds)
     print(f"{arguments.rows:,} rows of {', '.join(TYPES.values())}; medians of {arguments.rounds}")
-    for name, (seconds, peer) in measured.items():
-        ratio = measured[peer][0] / seconds
-        beside = "" if name == peer else f"{ratio:5.2f} of {peer}"
-        print(f"  {name:28} {arguments.rows / seconds:12,.0f} rows/s   {beside}")
+    show(ways, measured)
     print(f"load average {machine.load_average():.1f} at the end")
 
 
-def measure(
-    url: str, connection: psycopg.Connection[Any], rows: int, rounds: int
-) -> dict[str, tuple[float, str]]:
-    """Return the median seconds of each way, and the name of its peer."""
+def make_ways(url: str, connection: psycopg.Connection[Any], rows: int) -> dict[str, Way]:
+    """Return the ways to write the rows, each into an empty table."""
     batch = make_rows(rows)
     values = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     ready = b"".join(bytes(piece) for piece in encode_rows(batch, WIRE))
@@ -86,31 +70,30 @@ def measure(
     connection.execute("CREATE TABLE plain (n int8, word text, amount float8)")
     connection.execute("CREATE TABLE merged (n int8 PRIMARY KEY, word text, amount float8)")
     append, upsert = SinkRounds(url, "append", ()), SinkRounds(url, "upsert", ("n",))
+
+    def prepare() -> None:
+        for table in TABLES:
+            connection.execute(f"TRUNCATE {table}".encode())
+        # An epoch that is not published is left out: they need not follow each other.
+        staged.update(append=append.stage(batch), upsert=upsert.stage(batch))
+
+    def way(peer: str, table: str, run: Callable[[], None]) -> Way:
+        def check(_: None) -> None:
+            found = connection.execute(f"SELECT count(*), sum(n)::int8 FROM {table}".encode())
+            equals((rows, rows * (rows - 1) // 2))(found.fetchone())
+
+        return Way(peer, rows, run, check, prepare)
+
     copy, merge = "plain COPY", "plain COPY and merge"
-    ways = {
-        copy: Way(copy, "plain", lambda: plain_copy(connection, "plain", values)),
-        "sink, append": Way(copy, "append", lambda: append.stage(batch).publish()),
-        "sink, append, staged before": Way(copy, "append", lambda: staged["append"].publish()),
-        "COPY of bytes that are ready": Way(copy, "plain", lambda: ready_copy(connection, ready)),
-        merge: Way(merge, "merged", lambda: plain_merge(connection, values)),
-        "sink, upsert of new rows": Way(merge, "upsert", lambda: upsert.stage(batch).publish()),
-        "sink, upsert, staged before": Way(merge, "upsert", lambda: staged["upsert"].publish()),
+    return {
+        copy: way(copy, "plain", lambda: plain_copy(connection, "plain", values)),
+        "sink, append": way(copy, "append", lambda: append.stage(batch).publish()),
+        "sink, append, staged before": way(copy, "append", lambda: staged["append"].publish()),
+        "COPY of bytes that are ready": way(copy, "plain", lambda: ready_copy(connection, ready)),
+        merge: way(merge, "merged", lambda: plain_merge(connection, values)),
+        "sink, upsert of new rows": way(merge, "upsert", lambda: upsert.stage(batch).publish()),
+        "sink, upsert, staged before": way(merge, "upsert", lambda: staged["upsert"].publish()),
     }
-    expected = (rows, rows * (rows - 1) // 2)
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            for table in TABLES:
-                connection.execute(f"TRUNCATE {table}".encode())
-            # Those that are not used are left out by the sinks: epochs need not follow each other.
-            staged = {"append": append.stage(batch), "upsert": upsert.stage(batch)}
-            started = time.perf_counter()
-            way.run()
-            seconds[name].append(time.perf_counter() - started)
-            found = connection.execute(f"SELECT count(*), sum(n)::int8 FROM {way.table}".encode())
-            if (answer := found.fetchone()) != expected:
-                raise RuntimeError(f"{name} has written {answer}, not {expected}")
-    return {name: (statistics.median(seconds[name]), way.peer) for name, way in ways.items()}
 
 
 WIRE = [
