@@ -100,8 +100,9 @@ class Broker:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         login = f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"
         self._run(
-            *("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)),
-            *("--add-scram", login),
+            # In one word: an id may begin with a hyphen.
+            *("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"),
+            *("-c", str(self._settings), "--add-scram", login),
         )
 
     @property
@@ -153,6 +154,8 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         new = NewTopic(name, partitions, 1, config=config)
         self.admin.create_topics([new])[name].result(timeout=START_SECONDS)
+        # Whoever is asked for it knows it a moment later.
+        self.partitions(name)
 
     def delete_topics(self, *names: str) -> None:
         for future in self.admin.delete_topics(list(names)).values():

@@ -82,7 +82,10 @@ def parse_column(lines: DataFrame, schema: StructType, options: SourceFormat) ->
         parsed = F.from_csv("value", schema.toDDL(), _parser(options))
     else:
         parsed = F.from_json("value", schema, _parser(options))
-    return lines.where("trim(value) <> ''").select("*", parsed.alias("_parsed"))
+    # The tests of the rows would be pushed below the parser, and every line be parsed for them once
+    # more. Spark pushes nothing below what is not deterministic, and a partition's number is not.
+    once = F.when(F.spark_partition_id() >= 0, parsed)
+    return lines.where("trim(value) <> ''").select("*", once.alias("_parsed"))
 
 
 def _parser(options: SourceFormat) -> dict[str, str]:

@@ -44,8 +44,12 @@ Report = Callable[[KafkaError | None, object], None]
 MARK_PARTITIONS = 8
 # Fenced or aborted so often in a row, the publish fails: the job recovers and tries again.
 TRIES = 4
-# So many messages may wait in the library before the next ones are read.
+# So many messages may wait in the library before the next ones are read. That fewer do is noticed
+# only by looking: this often.
 _WAITING_MAX = 50_000
+_LOOK_SECONDS = 0.01
+# How long a new producer waits for its first broker, before it is left to the library.
+_CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,23 @@ class _Kept:
 _producers: dict[str, _Kept] = {}
 
 
-def publish(target: Target, wanted: Wanted, part: Callable[[int], Iterable[Messages]]) -> None:
-    """Publish what is missing of an epoch; `part` gives the messages of one of its transactions."""
+def publish(
+    target: Target,
+    wanted: Wanted,
+    part: Callable[[int], Iterable[Messages]],
+    *,
+    in_task: bool = False,
+) -> None:
+    """Publish what is missing of an epoch; `part` gives the messages of one of its transactions.
+
+    In a task it may be another process that has published the epoch before.
+    """
     for attempt in range(1, TRIES + 1):
         try:
             kept = _producers.pop(target.name, None)
+            if kept is not None and in_task and not _is_next(kept.mark, wanted):
+                # It would find itself fenced, after the first messages.
+                kept = None
             if kept is None or parts_done(kept.mark, wanted) == "foreign":
                 # Others may have published since the mark that is known here.
                 kept = _begin(target)
@@ -101,6 +117,10 @@ def publish(target: Target, wanted: Wanted, part: Callable[[int], Iterable[Messa
             continue
         _producers[target.name] = kept
         return
+
+
+def _is_next(found: Mark | None, wanted: Wanted) -> bool:
+    return found is not None and found.epoch >= wanted.epoch - 1
 
 
 def _publish(
@@ -131,6 +151,12 @@ def _publish(
 
 def _begin(target: Target) -> _Kept:
     producer = Producer(producer_settings(target))
+    try:
+        # The library looks for a coordinator as soon as it is told to, finds that it has no broker
+        # to ask yet, and tries again half a second later.
+        producer.list_topics(target.topic, timeout=_CONNECT_SECONDS)
+    except KafkaException as error:
+        log.info("no broker has answered yet: %s", error.args[0].str())
     producer.init_transactions(target.timeout_seconds)
     return _Kept(producer, read_mark(target))
 
@@ -152,22 +178,27 @@ def _produce(
     target: Target, producer: Producer, messages: Messages, report: Report | None = None
 ) -> None:
     """Hand messages over, in order."""
-    count = len(messages.values)
-    keys = messages.keys or [None] * count
-    times = messages.times or [0] * count
-    headers = messages.headers or [[]] * count
-    for value, key, at, header in zip(messages.values, keys, times, headers, strict=True):
+    topic, keys = target.topic, messages.keys or [None] * len(messages.values)
+    for value, key, more in zip(messages.values, keys, _arguments(messages, report), strict=True):
         try:
-            producer.produce(
-                target.topic, value, key, timestamp=at, headers=header, on_delivery=report
-            )
+            producer.produce(topic, value, key, **more)
         except BufferError:
             # Too many wait, or too large ones: the same message comes next, so the order stays.
             _wait(target, producer, len(producer) // 2)
-            producer.produce(
-                target.topic, value, key, timestamp=at, headers=header, on_delivery=report
-            )
+            producer.produce(topic, value, key, **more)
     _wait(target, producer, _WAITING_MAX)
+
+
+def _arguments(messages: Messages, report: Report | None) -> list[dict[str, Any]]:
+    """Return what each message has beside value and key. The library is faster with less."""
+    common: dict[str, Any] = {} if report is None else {"on_delivery": report}
+    count = len(messages.values)
+    if messages.headers is not None:
+        pairs = zip(messages.times or [0] * count, messages.headers, strict=True)
+        return [{"timestamp": at, "headers": headers, **common} for at, headers in pairs]
+    if messages.times is not None:
+        return [{"timestamp": at, **common} for at in messages.times]
+    return [common] * count
 
 
 def _wait(target: Target, producer: Producer, messages_max: int) -> None:
@@ -175,7 +206,7 @@ def _wait(target: Target, producer: Producer, messages_max: int) -> None:
     deadline = time.monotonic() + target.timeout_seconds
     producer.poll(0)
     while len(producer) > messages_max:
-        producer.poll(0.1)
+        producer.poll(_LOOK_SECONDS)
         if time.monotonic() > deadline:
             raise KafkaException(_nothing_taken())
 

@@ -52,6 +52,9 @@ def reader_settings(
     return {
         # The end of a range may be known only by an empty answer: it should come soon.
         "fetch.wait.max.ms": 10,
+        # A consumer whose queue was full looks again this much later. A second, as the library
+        # would have it, is longer than the queue lasts.
+        "fetch.queue.backoff.ms": 10,
         **settings,
         # The library insists on one; nobody joins it.
         "group.id": "headgate-reader",
@@ -134,35 +137,40 @@ class RangeReader:
                 )
             if found:
                 deadline = time.monotonic() + self.timeout_seconds
-            wanted = [m for m in found if self._is_wanted(consumer, m, ends)]
+            wanted = self._take(consumer, found, ends)
             left -= len(wanted)
             if wanted:
                 yield wanted
 
-    def _is_wanted(self, consumer: Consumer, message: Message, ends: dict[int, int]) -> bool:
-        """Whether a message belongs to its range; a partition that has come to its end goes.
+    def _take(
+        self, consumer: Consumer, found: list[Message], ends: dict[int, int]
+    ) -> list[Message]:
+        """Return the messages that belong to their ranges; partitions at their end go.
 
         Not every offset has a message (transactions end with one that nobody sees, compaction
-        takes some out), so the end is also known by what lies behind it.
+        takes some out), so the end is also known by what lies behind it. Every call per message
+        counts here: ranges are looked at only if a partition has come to the end of its own.
         """
-        partition, error = message.partition(), message.error()
-        if error is not None:
-            self._take_event(consumer, error, message, ends)
-            return False
-        end = ends.get(partition)
-        if end is None:
-            return False
-        offset = message.offset()
-        if offset >= end - 1:
+        wanted = [m for m in found if m.error() is None]
+        # The last message of each partition.
+        last = {m.partition(): m for m in wanted}
+        done = [p for p, message in last.items() if message.offset() >= ends.get(p, 0) - 1]
+        if done:
+            wanted = [m for m in wanted if m.offset() < ends.get(m.partition(), 0)]
+        for partition in done:
             self._finish(consumer, partition, ends)
-        return bool(offset < end)
+        if len(wanted) < len(found):
+            for message in found:
+                if (error := message.error()) is not None:
+                    self._take_event(consumer, error, message, ends)
+        return wanted
 
     def _take_event(
         self, consumer: Consumer, error: KafkaError, message: Message, ends: dict[int, int]
     ) -> None:
         partition = message.partition()
         if error.code() == KafkaError._PARTITION_EOF:
-            if partition in ends and message.offset() >= ends[partition]:
+            if message.offset() >= ends.get(partition, 0):
                 self._finish(consumer, partition, ends)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise UserError(
@@ -175,8 +183,7 @@ class RangeReader:
             raise KafkaException(error)
 
     def _finish(self, consumer: Consumer, partition: int, ends: dict[int, int]) -> None:
-        del ends[partition]
-        if ends:
+        if ends.pop(partition, None) is not None and ends:
             consumer.pause([TopicPartition(self.topic, partition)])
 
     def _batch(self, messages: list[Message]) -> pa.RecordBatch:
@@ -199,9 +206,9 @@ def _is_transport(error: KafkaError) -> bool:
     )
 
 
-def _timestamp(message: Message) -> int | None:
-    kind, millis = message.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else int(millis)
+def _timestamps(messages: list[Message]) -> list[int | None]:
+    pairs = map(Message.timestamp, messages)
+    return [None if kind == TIMESTAMP_NOT_AVAILABLE else millis for kind, millis in pairs]
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:
@@ -215,7 +222,7 @@ _FIELD_ARRAYS = {
     "topic": lambda messages: pc.cast(
         pa.array([m.topic() for m in messages]).dictionary_encode(), FIELDS["topic"]
     ),
-    "timestamp": lambda messages: pa.array([_timestamp(m) for m in messages], FIELDS["timestamp"]),
+    "timestamp": lambda messages: pa.array(_timestamps(messages), FIELDS["timestamp"]),
     "key": lambda messages: pa.array([_bytes(m.key()) for m in messages], FIELDS["key"]),
     "headers": lambda messages: pa.array([_headers(m) for m in messages], FIELDS["headers"]),
 }

@@ -153,7 +153,7 @@ class KafkaSink:
         def published(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    shards[number].publish()
+                    shards[number].publish(in_task=True)
             return iter(())
 
         count = len(shards)
@@ -222,8 +222,8 @@ class _Shard:
         self._parts = parts
         self._read_staged = read_staged
 
-    def publish(self) -> None:
-        publish(self._target, self._wanted, self._messages)
+    def publish(self, *, in_task: bool = False) -> None:
+        publish(self._target, self._wanted, self._messages, in_task=in_task)
 
     def _messages(self, part: int) -> Iterator[Messages]:
         for file in self._parts[part]:

@@ -26,13 +26,13 @@ from headgate.core.errors import HeadgateError
 # How long one question to the brokers may take.
 REQUEST_SECONDS = 10.0
 _AGAIN_SECONDS = 0.05
-# The one who was asked does not lead the partition, or nobody does yet.
+# The one who was asked does not lead the partition, or nobody does yet; or it knows of another
+# term of the leader than the one who sent us there.
 _MOVING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.REPLICA_NOT_AVAILABLE,
     KafkaError.OFFSET_NOT_AVAILABLE,
-    # Of two who ask and answer, one has not yet heard of the newest leader.
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
 )

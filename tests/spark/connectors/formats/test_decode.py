@@ -250,3 +250,21 @@ def test_changes_that_say_too_little_are_bad(spark: SparkSession) -> None:
     cols = columns(k="bigint!", ts="timestamp")
     rows = decode(spark, texts, cols, format="debezium_json", bad_data="drop").collect()
     assert [(r.k, r["_bad"]) for r in rows] == [(None, True)] * len(texts)
+
+
+@pytest.mark.parametrize("bad_data", ["fail", "drop"])
+def test_a_line_that_carries_something_is_parsed_once(spark: SparkSession, bad_data: str) -> None:
+    lines = spark.createDataFrame([('{"n": 1, "ts": 1000}', 7)], "value string, at bigint")
+    options = SourceFormat.model_validate({"format": "json", "bad_data": bad_data})
+    rows = decode_lines(
+        spark,
+        lines,
+        table="t",
+        columns=columns(n="bigint", ts="timestamp"),
+        options=options,
+        carried={"carried": "at + 1"},
+    ).where("n > 0")
+    plan = rows._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
+    assert plan.count("from_json") == 1
+    (row,) = rows.collect()
+    assert (row.n, row.carried) == (1, 8)
