@@ -43,12 +43,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    binaries = find_binaries()
-    if binaries is None:
+    if find_binaries() is None:
         raise SystemExit("no Postgres server is installed here: run `make servers`")
     print(f"{os.cpu_count()} cores, load average {machine.load_average():.1f} at the start")
     with (
-        postgres_server(binaries) as server,
+        postgres_server() as server,
         psycopg.connect(server.url, autocommit=True) as connection,
     ):
         ways = make_ways(server.url, connection, arguments.rows)

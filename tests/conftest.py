@@ -9,7 +9,8 @@ import pytest
 from hypothesis import settings
 
 from headgate.testing import spark
-from tests.support.postgres import find_binaries, postgres_server
+from tests.support.needed import need_postgres
+from tests.support.postgres import postgres_server
 
 __all__ = ["spark"]
 
@@ -34,8 +35,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """One Postgres server for all tests. Whoever uses it belongs to `make verify`."""
-    binaries = find_binaries()
-    if binaries is None:
-        pytest.fail("no Postgres server (initdb, postgres) is installed here: run `make servers`")
-    with postgres_server(binaries) as server:
+    need_postgres()
+    with postgres_server() as server:
         yield server.url

@@ -7,6 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.kafka import Broker, kafka_broker
+from tests.support.needed import need_kafka, need_postgres
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers() -> None:
+    need_kafka()
+    need_postgres()
 
 
 @pytest.fixture(scope="session")

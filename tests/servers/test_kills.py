@@ -22,7 +22,7 @@ import pytest
 from tests.faults.soak import Soak, choose_victims
 from tests.servers.pipelines import Pipeline, Server, Tables, Topics
 from tests.support.kafka import kafka_broker
-from tests.support.postgres import find_binaries, postgres_server
+from tests.support.postgres import postgres_server
 
 PIPELINES: dict[str, type[Pipeline]] = {"topics": Topics, "tables": Tables}
 # What lies between the record of an epoch and the note that all of it is published.
@@ -93,10 +93,8 @@ class Course:
 @contextmanager
 def course(name: str, folder: Path, say: Callable[[str], None]) -> Iterator[Course]:
     """Start servers, a pipeline and its producer."""
-    binaries = find_binaries()
-    assert binaries is not None, "no Postgres server is installed here: run `make servers`"
     (folder / "kafka").mkdir()
-    with kafka_broker(folder / "kafka") as broker, postgres_server(binaries) as postgres:
+    with kafka_broker(folder / "kafka") as broker, postgres_server() as postgres:
         pipeline = PIPELINES[name](folder / "job", broker, postgres.url)
         servers: dict[str, Server] = {"Kafka": broker}
         if name == "tables":

@@ -48,7 +48,10 @@ def _version(folder: Path) -> int:
 class PostgresServer:
     """A server with its data in `folder`. `url` is that of an empty database."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
+        binaries = find_binaries()
+        if binaries is None:
+            raise RuntimeError("no Postgres server is installed here: run `make servers`")
         self._binaries = binaries
         self._folder = folder
         self._prefix = _unprivileged(folder)
@@ -110,14 +113,14 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def postgres_server(binaries: Path) -> Iterator[PostgresServer]:
+def postgres_server() -> Iterator[PostgresServer]:
     """Run a server of its own, until the end of the block.
 
     Its folder is not among those of pytest: they are for their owner alone, every pytest that
     starts sees to that again, and the server has another user than root.
     """
     with tempfile.TemporaryDirectory(prefix="headgate-postgres-") as folder:
-        server = PostgresServer(binaries, Path(folder))
+        server = PostgresServer(Path(folder))
         try:
             server.start()
             yield server

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from tests.support.kafka import Broker, kafka_broker
-from tests.support.postgres import PostgresServer, find_binaries, postgres_server
+from tests.support.postgres import PostgresServer, postgres_server
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,10 @@ class Servers:
 @contextlib.contextmanager
 def running_servers() -> Iterator[Servers]:
     """Run both, with their data in temporary folders, until the end of the block."""
-    binaries = find_binaries()
-    if binaries is None:
-        raise RuntimeError("no Postgres server is installed here: run `make servers`")
     with (
         tempfile.TemporaryDirectory(prefix="headgate-kafka-") as folder,
         kafka_broker(Path(folder)) as broker,
-        postgres_server(binaries) as postgres,
+        postgres_server() as postgres,
     ):
         yield Servers(broker, postgres)
 

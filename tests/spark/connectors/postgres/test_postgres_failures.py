@@ -17,7 +17,8 @@ from headgate.operators import LookupJoinSpec
 from headgate.planner import plan
 from headgate.testing import columns, open_sink, publish_elsewhere, stage_epoch
 from tests.support.connectors import batch_of
-from tests.support.postgres import PostgresServer, Schema, find_binaries, postgres_server
+from tests.support.needed import need_postgres
+from tests.support.postgres import PostgresServer, Schema, postgres_server
 
 JOB = JobId("orders")
 PASSWORD = "correct horse battery"
@@ -35,9 +36,8 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Any:
-    binaries = find_binaries()
-    assert binaries is not None
-    with postgres_server(binaries) as started:
+    need_postgres()
+    with postgres_server() as started:
         yield started
 
 
