@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import psycopg
 
 from tests.faults.counting import SETTINGS
-from tests.servers.numbers import GROUP, PARTITIONS, START_MS, TABLE, TOPIC, Numbers
+from tests.servers.producing import GROUP, PARTITIONS, START_MS, TABLE, TOPIC, Numbers
 from tests.support.kafka import Broker
 from tests.support.postgres import PostgresServer
 from tests.support.stand import Stand
