@@ -59,17 +59,23 @@ class OffsetRange:
 
 
 def fair_shares(waiting: Mapping[int, int], rows_max: int) -> dict[int, int]:
-    """Share a row limit out: every partition gets what it has, or as much as the next one.
+    """Share a row limit out: every partition gets the same part of what it has waiting.
 
-    Partitions that have little leave their share to those that have more. If there are more
-    partitions than rows, those that wait with the most come first, so none waits for ever.
+    What waits has usually come in the same time everywhere. So all partitions go on through that
+    time side by side, and come to its end together: with equal shares, one with few messages would
+    be in the present while another is hours behind, and the watermark follows the first.
+
+    Each gets one at least, so that none waits for ever. If there are more partitions than rows,
+    those that wait with the most come first.
     """
     shares: dict[int, int] = {}
-    left = rows_max
+    left, rows_left = rows_max, sum(waiting.values())
     by_need = sorted(waiting.items(), key=lambda item: (item[1], item[0]))
     for done, (partition, rows) in enumerate(by_need):
-        shares[partition] = min(rows, left // (len(by_need) - done))
+        least = 1 if left >= len(by_need) - done else 0
+        shares[partition] = min(rows, max(least, rows * left // rows_left))
         left -= shares[partition]
+        rows_left -= rows
     return shares
 
 

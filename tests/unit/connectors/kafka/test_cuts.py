@@ -30,11 +30,25 @@ def test_a_limit_is_used_up_and_kept(waiting: dict[int, int], rows_max: int) -> 
 
 
 @given(waiting=WAITING, rows_max=st.integers(1, 100_000))
-def test_nobody_gets_more_while_another_lacks(waiting: dict[int, int], rows_max: int) -> None:
+def test_all_partitions_come_to_their_end_together(waiting: dict[int, int], rows_max: int) -> None:
     shares = fair_shares(waiting, rows_max)
-    lacking = [share for partition, share in shares.items() if share < waiting[partition]]
-    # But for what cannot be divided.
-    assert not lacking or max(shares.values()) <= min(lacking) + 1
+    part = min(1.0, rows_max / sum(waiting.values()))
+    # But for what cannot be divided: each has one at least, which the others lack.
+    missing = [abs(shares[p] - rows * part) for p, rows in waiting.items()]
+    assert max(missing) <= 1 + len(waiting)
+    assert min(shares.values()) >= 1 or rows_max < len(waiting)
+
+
+@given(waiting=WAITING, rows_max=st.integers(40, 5_000))
+def test_a_backlog_is_read_in_as_few_cuts_as_the_limit_allows(
+    waiting: dict[int, int], rows_max: int
+) -> None:
+    left, cuts = dict(waiting), 0
+    while left:
+        shares = fair_shares(left, rows_max)
+        left = {p: rows - shares[p] for p, rows in left.items() if rows > shares[p]}
+        cuts += 1
+    assert cuts == -(-sum(waiting.values()) // rows_max)
 
 
 def test_with_fewer_rows_than_partitions_the_longest_queue_comes_first() -> None:
