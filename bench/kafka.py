@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--events-per-second", type=int, default=10_000)
     parser.add_argument("--intervals-ms", type=int, nargs="+", default=[1_000, 200])
     parser.add_argument(
         "--spark-connector",
@@ -57,7 +58,8 @@ def main() -> None:
         with kafka_broker(place) as broker:
             measure_rates(Path(name), broker, arguments, theirs)
             for interval_ms in arguments.intervals_ms if "latency" in arguments.parts else ():
-                print(measure_latency(Path(name), broker, interval_ms), flush=True)
+                rate = arguments.events_per_second
+                print(measure_latency(Path(name), broker, interval_ms, rate), flush=True)
     print(f"load average {machine.load_average():.1f} at the end")
 
 

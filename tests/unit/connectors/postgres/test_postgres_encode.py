@@ -138,7 +138,10 @@ def test_every_time_is_the_same(times: list[dt.datetime | None]) -> None:
 
 
 @given(
-    st.lists(st.none() | st.lists(st.none() | st.text(st.characters(exclude_characters="\x00")))),
+    st.lists(
+        st.none()
+        | st.lists(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
+    ),
     st.lists(st.none() | st.lists(st.none() | st.integers(-(2**31), 2**31 - 1))),
 )
 def test_arrays_of_any_length_are_the_same(texts: list[Any], numbers: list[Any]) -> None:
