@@ -119,6 +119,11 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         **_REMEMBERED,
         # A cut names its files: Spark need not start a job to list them.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        # If one of these is on, Spark copies its session for every frame that is persisted, with a
+        # class loader, and starts a process (`rm`) for each copy that is collected. Neither can do
+        # anything here: no table has buckets, and adaptive execution is off.
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        "spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false",
         # Catalyst would carry every condition of a source through every renaming of its columns:
         # the ways to say it double with each, and a plan of many columns is never done.
         "spark.sql.constraintPropagation.enabled": "false",
