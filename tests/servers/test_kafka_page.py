@@ -30,7 +30,10 @@ def topics(broker: Broker) -> Iterator[Broker]:
     broker.create_topic("orders", 2)
     # The last one closes every window.
     orders = [order(n) for n in range(ORDERS)] + [order(ORDERS * 10)]
-    broker.produce("orders", [json.dumps(o) for o in orders])
+    # By key: without, the client fills one partition after the other, and the page's watermark
+    # allows only five seconds between them.
+    keys = [str(o["shop"]) for o in orders]
+    broker.produce("orders", [json.dumps(o) for o in orders], keys=keys)
     yield broker
     broker.delete_topics("orders", "totals")
 
