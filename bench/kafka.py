@@ -30,7 +30,7 @@ from bench.kafka_topic import fill, values_of
 from bench.ways import compare, show
 from headgate.core.messages import RunSettings
 from headgate.engine.jvm.session import start_session
-from tests.support.kafka import Broker, jars, kafka_broker
+from tests.support.kafka import Broker, cache_folder, jars, kafka_broker
 
 PARTS = ("source", "sink", "latency")
 
@@ -102,8 +102,7 @@ def start_spark(folder: Path, theirs: Sequence[Path]) -> SparkSession:
 
 def find_spark_jars() -> list[Path]:
     """Return the jars of Spark's own Kafka connector."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = sorted((cache / "headgate" / "spark-kafka-4.2.0" / "jars").glob("*.jar"))
+    found = sorted((cache_folder() / "spark-kafka-4.2.0" / "jars").glob("*.jar"))
     if not found:
         raise SystemExit("run scripts/install_spark_kafka.sh, which brings Spark's connector")
     return found

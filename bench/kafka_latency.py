@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.child import CORES, DRIVER_MEMORY
+from bench.feeding import BackgroundFeeder
 from bench.kafka_topic import PARTITIONS, WAIT_SECONDS, produce
 from headgate.components import embedded_controller
 from headgate.controller.rules.limits import Limits
@@ -41,24 +41,19 @@ INSERT INTO copied SELECT id, sent FROM events WHERE id >= 0;
 """
 
 
-class Feeder:
+class Feeder(BackgroundFeeder):
     """Writes events that have just happened, in turns to the partitions."""
 
     def __init__(self, broker: Broker, topic: str, events_per_second: int) -> None:
+        super().__init__()
         self.written = 0
         self.late_seconds = 0.0
         self._topic = topic
         self._step = events_per_second // STEPS_PER_SECOND
         self._producer = Producer({"bootstrap.servers": broker.servers, "log_level": 0})
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
-        self._end.set()
-        self._thread.join()
+        super().stop()
         if self._producer.flush(WAIT_SECONDS):
             raise RuntimeError("the feeder could not write everything")
 

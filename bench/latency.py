@@ -8,7 +8,6 @@ visible. Then the feeding ends, and the processor time of the idle pipeline is t
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 
 from bench import check, machine
 from bench.child import Task, parse, report
+from bench.feeding import BackgroundFeeder
 from bench.pipelines import job_spec
 from bench.results import RunResult
 from headgate.components import embedded_controller
@@ -43,22 +43,14 @@ INSERT INTO copied SELECT id, ts FROM events WHERE id >= 0;
 """
 
 
-class LiveFeeder:
+class LiveFeeder(BackgroundFeeder):
     """Writes files of rows that have just happened."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         folder.mkdir(parents=True)
         self.folder = folder
         self.written = 0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._end.set()
-        self._thread.join()
 
     def _feed(self) -> None:
         rows = ROWS_PER_FILE

@@ -10,7 +10,6 @@ watermark of the files closes.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from bench import check, machine
 from bench.child import Task, parse, report
+from bench.feeding import BackgroundFeeder
 from bench.pipelines import job_spec, sql
 from bench.results import RunResult
 from headgate.components import configured_controller
@@ -41,23 +41,15 @@ PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.01
 
 
-class Feeder:
+class Feeder(BackgroundFeeder):
     """Lets files appear in a folder, one after the other, whole."""
 
     def __init__(self, files: list[Path], folder: Path) -> None:
+        super().__init__()
         folder.mkdir(parents=True)
         self.folder = folder
         self._files = files
         self.exhausted = False
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._end.set()
-        self._thread.join()
 
     def _feed(self) -> None:
         for path in self._files:

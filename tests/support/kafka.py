@@ -68,10 +68,14 @@ USER = "ada"
 PASSWORD = "only-ada-knows"
 
 
+def cache_folder() -> Path:
+    """Return where the scripts that bring servers keep them."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
+
+
 def jars() -> Path | None:
     """Return the folder with the jars of a broker; None = not installed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "headgate" / f"kafka-{VERSION}" / "jars"
+    folder = cache_folder() / f"kafka-{VERSION}" / "jars"
     return folder if any(folder.glob("kafka_*.jar")) else None
 
 

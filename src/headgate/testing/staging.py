@@ -81,9 +81,23 @@ def stage_epoch(
     attempt: int = 7,
 ) -> StagedEpoch:
     """Stage an epoch, one subtask per batch, and prepare its commit."""
+    shares = [[batch] for batch in batches]
+    return stage_shares(sink, number, shares, state, job=job, attempt=attempt)
+
+
+def stage_shares(
+    sink: Sink,
+    number: int,
+    shares: Sequence[Sequence[pa.RecordBatch]],
+    state: JsonValue = None,
+    *,
+    job: JobId = JOB,
+    attempt: int = 7,
+) -> StagedEpoch:
+    """Stage an epoch, the batches of one subtask after those of another; prepare its commit."""
     staged: list[StagedFile] = []
     stored: dict[str, bytes] = {}
-    for subtask, batch in enumerate(batches):
+    for subtask, share in enumerate(shares):
         writer = MemoryWriter(subtask=subtask, epoch=number, attempt=attempt)
         context = StageContext(
             job=job,
@@ -93,7 +107,7 @@ def stage_epoch(
             folder=f"staging/{number}/",
             name_prefix=f"{subtask:03}-{attempt}-",
         )
-        staged += sink.stage(context, iter([batch]), writer)
+        staged += sink.stage(context, iter(share), writer)
         stored |= writer.stored
     commit, state = sink.prepare_commit(job, Epoch(number), staged, state)
     return StagedEpoch(sink, Epoch(number), staged, commit, state, stored, job)
