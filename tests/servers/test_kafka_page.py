@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from headgate.connectors.base import Source
-from headgate.core.errors import HeadgateError, UserError
+from headgate.connectors.kafka.topic import Topic
+from headgate.connectors.secrets import Secrets
+from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.testing import columns, open_source
 from tests.support.cli import HeadgateProcess
 from tests.support.kafka import PASSWORD, USER, Broker
@@ -169,3 +172,14 @@ def test_who_finds_nobody_is_told_where_it_looked(broker: Broker, servers: str) 
     with pytest.raises(HeadgateError) as refused:
         open_source("kafka", options, columns(amount="bigint")).initial_position()
     assert servers in str(refused.value)
+
+
+def test_an_old_complaint_does_not_explain_a_later_silence(broker: Broker) -> None:
+    """A login that failed and then succeeded must not end a job whose brokers are silent later."""
+    broker.create_topic("answered")
+    topic = Topic("answered", {"bootstrap.servers": broker.servers, "log_level": 0}, Secrets())
+    silence = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    for ask in (topic.describe, lambda: topic.beginnings([0])):
+        topic._complain(KafkaError(KafkaError._AUTHENTICATION))
+        ask()
+        assert isinstance(topic.explained(silence), ExternalError)

@@ -76,6 +76,7 @@ class Topic:
             found = asked[self.name].result()
         except KafkaException as error:
             raise self.explained(error) from error
+        self._forget_complaint()
         partitions = tuple(sorted(p.id for p in found.partitions))
         return Description(topic_id=str(found.topic_id or ""), partitions=partitions)
 
@@ -130,6 +131,11 @@ class Topic:
             cause, self._complaint = self._complaint or error, None
         return explained(cause, doing, self._secrets)
 
+    def _forget_complaint(self) -> None:
+        # Whoever answers lets us in: what was said before explains no later silence.
+        self.admin.poll(0)
+        self._complaint = None
+
     def _complain(self, error: KafkaError) -> None:
         # That all brokers are down comes after the reason for it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -155,6 +161,7 @@ class Topic:
                 if OFFSET_INVALID in found.values():
                     # An answer that did not come is no error to the library.
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
+                self._forget_complaint()
                 return found
             except KafkaException as error:
                 # Partitions change their leader, and get their first one a moment after they are
