@@ -172,6 +172,7 @@ def test_who_finds_nobody_is_told_where_it_looked(broker: Broker, servers: str) 
     with pytest.raises(HeadgateError) as refused:
         open_source("kafka", options, columns(amount="bigint")).initial_position()
     assert servers in str(refused.value)
+    assert "are the brokers at" in str(refused.value)
 
 
 def test_an_old_complaint_does_not_explain_a_later_silence(broker: Broker) -> None:

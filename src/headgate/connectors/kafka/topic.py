@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headgate.connectors.kafka.client import Settings, explained
 from headgate.connectors.secrets import Secrets
-from headgate.core.errors import HeadgateError
+from headgate.core.errors import ExternalError, HeadgateError, UserError
 
 # How long one question to the brokers may take.
 REQUEST_SECONDS = 10.0
@@ -119,17 +119,19 @@ class Topic:
         To a question that nobody answers the library says only that its time is over; why (no such
         host, a wrong password) it says beside it.
         """
-        cause: KafkaException | KafkaError = error
         doing = f"topic '{self.name}'"
-        if error.args[0].code() in _NO_ANSWER:
-            self.admin.poll(0)
-            if self._complaint is None:
-                doing += (
-                    f": no answer from {self._settings['bootstrap.servers']}, are they up, and "
-                )
-                doing += "do they want TLS or a login (auth.type, client.security.protocol)?"
-            cause, self._complaint = self._complaint or error, None
-        return explained(cause, doing, self._secrets)
+        if error.args[0].code() not in _NO_ANSWER:
+            return explained(error, doing, self._secrets)
+        self.admin.poll(0)
+        cause, self._complaint = self._complaint or error, None
+        found = explained(cause, doing, self._secrets)
+        if isinstance(found, UserError):
+            return found
+        return ExternalError(
+            f"{found}: are the brokers at {self._settings['bootstrap.servers']} up, and do they "
+            "want TLS or a login (auth.type, client.security.protocol)?",
+            code="kafka",
+        )
 
     def _forget_complaint(self) -> None:
         # Whoever answers lets us in: what was said before explains no later silence.
