@@ -25,6 +25,7 @@ from headgate.core.ids import OperatorId
 from headgate.core.messages import RunSettings, Start
 from headgate.engine.jvm.session import start_session
 from headgate.engine.worker.loop import WorkerLoop
+from headgate.engine.worker.scratch import open_scratch
 from headgate.operators import SinkSpec, SourceSpec
 from headgate.planner import plan
 from headgate.state.protocol.writes import claim_generation
@@ -89,7 +90,12 @@ def _measure(
     )
     link = Lockstep(start, store, task.checkpoint_seconds)
     loop = WorkerLoop(
-        start, engine, link, lambda: time.time_ns() // 1_000_000, str(task.work / "cache")
+        start,
+        engine,
+        link,
+        lambda: time.time_ns() // 1_000_000,
+        open_scratch(start),
+        str(task.work / "cache"),
     )
     engine.after_batch = link.batch_done
     for source in engine.sources.values():

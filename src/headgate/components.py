@@ -21,6 +21,7 @@ from headgate.core.errors import ExternalError, InternalError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.operators import ProcessSpec, SinkSpec
 from headgate.planner import plan
+from headgate.storage.folder import is_local, local_path
 
 PARALLELISM_DEFAULT_MAX = 4
 
@@ -191,6 +192,18 @@ def job_limits(job: JobConfig) -> Limits:
     )
 
 
+def _scratch_url(url: str | None) -> str:
+    if url is None:
+        return ""
+    if not is_local(url):
+        raise UserError(
+            f"job.scratch_url is '{url}', and must be a folder that all hosts share. Without it, "
+            "changes between barriers are in the state store.",
+            code="configuration",
+        )
+    return local_path(url)
+
+
 def job_spec(
     config: Config,
     *,
@@ -217,6 +230,7 @@ def job_spec(
         max_batch_rows=job.max_batch_rows,
         source_idle_ms=job.source_idle,
         verify_checksums=job.verify_checksums,
+        scratch_url=_scratch_url(job.scratch_url),
         spark_conf=job.spark,
         allow_drop_state=allow_drop_state,
         allow_skip_published=allow_skip_published,

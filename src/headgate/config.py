@@ -40,7 +40,7 @@ _FOREIGN = ("HEADGATE_SERVICE_", "HEADGATE_PORT")
 # How alike an unknown variable and a known one must be to be taken for a slip of the pen.
 _ALIKE = 0.75
 # Plain paths in the file are meant from the file's folder, not from wherever one happens to be.
-_PATHS = ("state_url", "controller.data_dir", "controller.database_url")
+_PATHS = ("state_url", "job.scratch_url", "controller.data_dir", "controller.database_url")
 SECRETS = ("server.token", "controller.database_url")
 
 
@@ -186,6 +186,11 @@ class JobConfig(Section):
         60_000, description="A source without rows for this long does not hold the watermark back."
     )
     verify_checksums: bool = Field(True, description="Check what a restore loads.")
+    scratch_url: str | None = Field(
+        None,
+        description="A folder that all hosts of a cluster share, for changes between barriers; "
+        "default: the state store.",
+    )
     master: str = Field("local", min_length=1, description="Spark master; `local` = this machine.")
     spark: dict[str, str] = Field({}, description='Spark settings, `"spark.driver.memory" = "4g"`.')
 

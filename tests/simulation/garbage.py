@@ -129,12 +129,4 @@ def _may_be_needed(watch: JobWatch, path: str) -> bool:
     newest = watch.canonical[watch.newest]
     if path == layout.generation_record(generation) or generation > newest.generation:
         return True
-    return generation == newest.generation and (_epoch_in(path) or 0) > newest.epoch
-
-
-def _epoch_in(path: str) -> int | None:
-    checkpoint, run = layout.checkpoint_of(path), layout.run_of(path)
-    staged = layout.staged_of(path)
-    if checkpoint is not None:
-        return checkpoint[1]
-    return run[3] if run is not None else None if staged is None else staged[2]
+    return generation == newest.generation and (layout.epoch_in_name(path) or 0) > newest.epoch

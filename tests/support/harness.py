@@ -42,6 +42,7 @@ from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.microbatch import BatchResult, Engine
 from headgate.engine.worker.link import Inbox
 from headgate.engine.worker.loop import WorkerLoop
+from headgate.engine.worker.scratch import StoreSpace, open_scratch
 from headgate.state.protocol.checkpoint_facts import CheckpointFacts
 from headgate.state.protocol.graphs import write_graph
 from headgate.state.protocol.writes import (
@@ -84,7 +85,9 @@ class PipelineHarness:
         *,
         sources: dict[OperatorId, Source] | None = None,
         sinks: dict[OperatorId, Sink] | None = None,
+        shared_nothing: bool = False,
     ) -> None:
+        """With `shared_nothing`, tasks have what waits for its barrier in the state store only."""
         self.spark = spark
         self.graph = graph
         self.root = root
@@ -92,6 +95,7 @@ class PipelineHarness:
         self.store = job_folder(open_store(self.state_url), JOB)
         self._sources = sources
         self._sinks = sinks
+        self._shared_nothing = shared_nothing
 
     def run(
         self,
@@ -133,6 +137,7 @@ class PipelineHarness:
             now_ms=now_ms,
         )
         write_graph(self.store, generation, self.graph)
+        self.generation = generation
         scratch = self.root / f"scratch-{generation}"
         scratch.mkdir(parents=True)
         start = Start(
@@ -151,13 +156,16 @@ class PipelineHarness:
         engine.plan_faults(link, barrier_every, kill_at_batch, stop_at_batch)
         if barrier_first or stop_at_batch == 0:
             link.trigger(then_stop=stop_at_batch == 0)
-        loop = WorkerLoop(start, engine, link, lambda: now_ms, str(scratch / "cache"))
+        space = StoreSpace(self.store) if self._shared_nothing else open_scratch(start)
+        cache = None if self._shared_nothing else str(scratch / "cache")
+        loop = WorkerLoop(start, engine, link, lambda: now_ms, space, cache)
         killed = False
         try:
             loop.run()
         except Killed:
             killed = True
-        shutil.rmtree(scratch)
+        space.close()
+        shutil.rmtree(scratch, ignore_errors=True)
         if engine.error is not None:
             raise engine.error
         return Outcome(

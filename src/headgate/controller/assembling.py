@@ -90,6 +90,7 @@ class JobAssembly:
         return RunSettings(
             state_url=spec.state_url,
             scratch_dir=str(scratch_dir(self._data_dir, self._job, generation)),
+            scratch_url=spec.scratch_url,
             cache_dir=str(self._data_dir / "cache" / self._job),
             master=spec.master,
             max_batch_rows=spec.max_batch_rows,

@@ -21,7 +21,11 @@ class RunSettings:
     """What a worker needs to know beyond the graph."""
 
     state_url: str
+    # Of the driver's machine; removed with the generation.
     scratch_dir: str
+    # A folder that all executors see, for what waits for its barrier; empty = on one machine
+    # `scratch_dir`, elsewhere the state store.
+    scratch_url: str = ""
     master: str = "local[*]"
     max_batch_rows: int = 1_000_000
     source_idle_ms: int = 60_000

@@ -27,6 +27,8 @@ class JobSpec:
     max_batch_rows: int = 1_000_000
     source_idle_ms: int = 60_000
     verify_checksums: bool = True
+    # See `RunSettings`.
+    scratch_url: str = ""
     spark_conf: dict[str, str] = {}  # noqa: RUF012
     # Settings for the planner (`--set key=value`).
     planner_options: dict[str, str] = {}  # noqa: RUF012

@@ -35,8 +35,11 @@ class BatchContext:
     # A replay of an epoch whose output is already published: compute, but stage nothing.
     suppress_output: bool
     state_url: str
-    scratch_dir: str
-    cache_dir: str
+    # The folder of the changes between barriers, on storage that all executors share; None = they
+    # share nothing, so the changes are in the state store.
+    scratch_dir: str | None
+    # The folder of copies of runs, on every host; None = one of the executor's own.
+    cache_dir: str | None
     cache_bytes_max: int
     verify_checksums: bool
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -183,15 +182,3 @@ def _staged(reports: Reports) -> dict[OperatorId, tuple[StagedFile, ...]]:
         if report.staged:
             staged.setdefault(operator, []).extend(report.staged)
     return {operator: tuple(files) for operator, files in staged.items()}
-
-
-def discard_scratch(before: PipelineState, after: PipelineState) -> None:
-    """Delete the scratch files that no later micro-batch can read: the state has moved on."""
-    for path in scratch_paths(before) - scratch_paths(after):
-        if os.path.exists(path):
-            os.unlink(path)
-
-
-def scratch_paths(state: PipelineState) -> set[str]:
-    runs = {s.path for versions in state.tables.values() for v in versions for s in v.scratch}
-    return runs | {b.path for buffers in state.buffers.values() for b in buffers}

@@ -25,7 +25,7 @@ ArrowTask = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 @dataclass(frozen=True)
 class BufferFile:
-    """Output of a sink since the last barrier, not yet staged: an Arrow IPC file in scratch."""
+    """Output of a sink since the last barrier, not yet staged: an Arrow file in scratch."""
 
     path: str
     bytes: int

@@ -18,7 +18,7 @@ from headgate.core.checkpoint import LoadingPlan, SubtaskLoad
 from headgate.core.ids import OperatorId
 from headgate.core.spark_errors import BatchFailed, error_of_task, guarded
 from headgate.engine.batch.context import BatchContext, PipelineState
-from headgate.engine.task.subtask import table_io
+from headgate.engine.task.places import table_io
 from headgate.state.tables.version import decode_schema, version_from_state
 
 if TYPE_CHECKING:

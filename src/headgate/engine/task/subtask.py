@@ -20,11 +20,11 @@ from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId
 from headgate.engine.batch.context import BatchContext
 from headgate.engine.batch.reports import Reports, SubtaskReport
+from headgate.engine.task.places import table_io
 from headgate.state.tables import KeyedTable, MultiTable, TableIo, TimeTable
 from headgate.state.tables.io import WriteStats
 from headgate.state.tables.time_table import MergeRows
 from headgate.state.tables.version import TableVersion
-from headgate.storage import job_folder, open_store
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -128,21 +128,6 @@ class StatefulSubtask:
                 version = table.finish_batch(self.context.epoch, self.context.batch)
             versions.append(version)
         return tuple(versions), written
-
-
-def table_io(context: BatchContext, operator: OperatorId, subtask: int, attempt: str) -> TableIo:
-    """Return the way of one subtask's tables to scratch, cache and state store."""
-    return TableIo(
-        store=job_folder(open_store(context.state_url), context.job),
-        scratch_dir=context.scratch_dir,
-        cache_dir=context.cache_dir,
-        cache_bytes_max=context.cache_bytes_max,
-        verify_checksums=context.verify_checksums,
-        generation=context.generation,
-        operator=operator,
-        subtask=subtask,
-        attempt=attempt,
-    )
 
 
 class _Counted:

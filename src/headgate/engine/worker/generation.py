@@ -19,11 +19,20 @@ from headgate.connectors.registry import connector
 from headgate.core.errors import ErrorInfo, ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId, WorkerId
-from headgate.core.messages import Assignment, Heartbeat, Progress, Register, Start, TaskFailed
+from headgate.core.messages import (
+    Assignment,
+    Heartbeat,
+    Progress,
+    Register,
+    RunSettings,
+    Start,
+    TaskFailed,
+)
 from headgate.engine.batch.microbatch import Engine
 from headgate.engine.jvm.session import adopt_session, jvm_is_gone
 from headgate.engine.worker.link import ControllerLink
 from headgate.engine.worker.loop import WorkerLoop
+from headgate.engine.worker.scratch import discard_older, open_scratch
 from headgate.operators import SinkSpec, SourceSpec
 
 START_TIMEOUT_SECONDS = 60
@@ -72,8 +81,9 @@ def run(
     settings = start.settings
     heart = _Heart(start, link)
     heart.start()
-    scratch = settings.scratch_dir
-    os.makedirs(scratch, exist_ok=True)
+    os.makedirs(settings.scratch_dir, exist_ok=True)
+    discard_older(settings, start.job, start.generation)
+    scratch = open_scratch(start)
     begun = time.perf_counter()
     name = f"headgate {start.job}"
     spark = adopt_session(session(), settings, parallelism=start.parallelism, app_name=name)
@@ -93,9 +103,8 @@ def run(
                 if isinstance(o.spec, SinkSpec)
             },
         )
-        cache_dir = settings.cache_dir or os.path.join(scratch, "cache")
         explain = partial(_explained, spark)
-        loop = WorkerLoop(start, engine, link, now_ms, cache_dir, explain)
+        loop = WorkerLoop(start, engine, link, now_ms, scratch, _cache_dir(settings), explain)
         heart.watch(loop)
         return loop.run()
     except Exception as error:
@@ -107,7 +116,15 @@ def run(
         if not jvm_is_gone(spark):
             spark.stop()
         # Scratch is of no use to another generation.
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.close()
+        shutil.rmtree(settings.scratch_dir, ignore_errors=True)
+
+
+def _cache_dir(settings: RunSettings) -> str | None:
+    """Return the folder of copies of runs; None = each executor has its own."""
+    if not settings.master.startswith("local"):
+        return None
+    return settings.cache_dir or os.path.join(settings.scratch_dir, "cache")
 
 
 def _opened(operator: OperatorId, spec: SinkSpec, spark: SparkSession) -> Sink:

@@ -20,7 +20,7 @@ from headgate.core.errors import ErrorInfo, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Progress, Restored, Start, TaskFailed, WorkerMessage
 from headgate.engine.batch.context import BatchContext, BatchRequest, PipelineState
-from headgate.engine.batch.microbatch import Engine, discard_scratch
+from headgate.engine.batch.microbatch import Engine
 from headgate.engine.batch.restore import preload_runs, restored_state
 from headgate.engine.worker.link import Arrival, Link
 from headgate.engine.worker.outcome import batch_done, planned_cut
@@ -54,6 +54,7 @@ from headgate.engine.worker.rules.facts import (
 )
 from headgate.engine.worker.rules.state import first_positions, first_state
 from headgate.engine.worker.rules.step import step
+from headgate.engine.worker.scratch import ScratchSpace
 
 
 class WorkerLoop:
@@ -65,7 +66,8 @@ class WorkerLoop:
         engine: Engine,
         link: Link,
         now_ms: Callable[[], int],
-        cache_dir: str,
+        scratch: ScratchSpace,
+        cache_dir: str | None,
         explain: Callable[[Exception], ErrorInfo] = error_info,
     ) -> None:
         positions = first_positions(
@@ -76,6 +78,7 @@ class WorkerLoop:
         self._engine = engine
         self._link = link
         self._now_ms = now_ms
+        self._scratch = scratch
         self._cache_dir = cache_dir
         self._explain = explain
         self._state = first_state(
@@ -246,7 +249,7 @@ class WorkerLoop:
         result = self._engine.run(BatchRequest(self._context(work), work.cut), before)
         failpoint("worker.after_batch")
         self._tables = result.state
-        discard_scratch(before, result.state)
+        self._scratch.passed_batch(before, result.state, barrier=work.barrier)
         return batch_done(result, (time.perf_counter() - started) * 1000)
 
     def _context(self, work: RunBatch) -> BatchContext:
@@ -262,7 +265,7 @@ class WorkerLoop:
             barrier=work.barrier,
             suppress_output=work.suppress_output,
             state_url=settings.state_url,
-            scratch_dir=settings.scratch_dir,
+            scratch_dir=self._scratch.folder,
             cache_dir=self._cache_dir,
             cache_bytes_max=settings.cache_bytes_max,
             verify_checksums=settings.verify_checksums,

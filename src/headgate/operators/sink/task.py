@@ -8,7 +8,6 @@ buffer is staged at once. Staged files are durable and invisible: nothing is pub
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,12 +24,15 @@ from headgate.core.ports import ObjectStore
 from headgate.engine.batch.context import BatchContext
 from headgate.engine.batch.reports import BufferFile, Reports, SubtaskReport
 from headgate.engine.task.conform import conformed
+from headgate.engine.task.places import job_store, table_io
 from headgate.state.protocol.layout import staging_folder
-from headgate.storage import job_folder, open_store
+from headgate.state.tables.scratch import Scratch, file_name, folder_name
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
+# Where the buffers of a sink are among the tables of other operators.
+BUFFERS = "buffers"
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -93,12 +95,14 @@ class SinkSubtask:
         )
         if self.context.suppress_output:
             rows, mine = [], ()
+        scratch = table_io(self.context, self.operator, index, attempt).scratch
+        scratch.keep_only(folder_name(self.operator, BUFFERS, index), [b.path for b in mine])
         size = sum(batch.nbytes for batch in rows)
         failpoint("task.before_write")
         if self.context.barrier or size + sum(b.bytes for b in mine) > BUFFER_BYTES_MAX:
-            report = self._staged(report, index, attempt, rows, mine)
+            report = self._staged(report, index, attempt, rows, mine, scratch)
         elif rows:
-            report = self._buffered(report, index, attempt, rows)
+            report = self._buffered(report, index, attempt, rows, scratch)
         failpoint("task.after_write")
         self.reports.add({(self.operator, index): report})
         return iter(())
@@ -110,6 +114,7 @@ class SinkSubtask:
         attempt: str,
         rows: list[pa.RecordBatch],
         mine: tuple[BufferFile, ...],
+        scratch: Scratch,
     ) -> SubtaskReport:
         if not rows and not mine:
             return report
@@ -121,11 +126,9 @@ class SinkSubtask:
             folder=staging_folder(self.context.generation, self.operator, self.context.epoch),
             name_prefix=f"{index:03}-{attempt}-",
         )
-        writer = StoreWriter(
-            job_folder(open_store(self.context.state_url), self.context.job), stage
-        )
+        writer = StoreWriter(job_store(self.context.state_url, self.context.job), stage)
         started = time.perf_counter()
-        staged = self.sink.stage(stage, _replayed(mine, rows), writer)
+        staged = self.sink.stage(stage, _replayed(scratch, mine, rows), writer)
         elapsed_ms = (time.perf_counter() - started) * 1000
         return replace(
             report,
@@ -140,23 +143,26 @@ class SinkSubtask:
         )
 
     def _buffered(
-        self, report: SubtaskReport, index: int, attempt: str, rows: list[pa.RecordBatch]
+        self,
+        report: SubtaskReport,
+        index: int,
+        attempt: str,
+        rows: list[pa.RecordBatch],
+        scratch: Scratch,
     ) -> SubtaskReport:
-        name = f"buffer-{self.operator}-{index:03}-{attempt}.arrow"
-        path = os.path.join(self.context.scratch_dir, name)
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, rows[0].schema) as writer:
-            for batch in rows:
-                writer.write_batch(batch)
-        buffered = BufferFile(path, os.path.getsize(path), sum(b.num_rows for b in rows), index)
+        epoch, batch = self.context.epoch, self.context.batch
+        name = file_name(self.operator, BUFFERS, index, epoch=epoch, batch=batch, attempt=attempt)
+        path, size = scratch.write(name, rows)
+        buffered = BufferFile(path, size, sum(b.num_rows for b in rows), index)
         return replace(report, buffered=(buffered,))
 
 
 def _replayed(
-    buffers: tuple[BufferFile, ...], rows: list[pa.RecordBatch]
+    scratch: Scratch, buffers: tuple[BufferFile, ...], rows: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the buffered batches, oldest first, then the new ones."""
     for buffer in buffers:
-        with pa.memory_map(buffer.path) as file, pa.ipc.open_file(file) as reader:
+        with pa.ipc.open_file(scratch.map(buffer.path)) as reader:
             for position in range(reader.num_record_batches):
                 yield reader.get_batch(position)
     yield from rows

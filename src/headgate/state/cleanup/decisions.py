@@ -132,19 +132,8 @@ def _is_garbage(
     if path == layout.generation_record(generation):
         # For people: it says where the kept files of the generation come from.
         return dead and generation not in used
-    epoch = _epoch_in_name(path)
+    epoch = layout.epoch_in_name(path)
     if epoch is None:
         # Not a name of ours, so no record refers to it; a dead generation is surely done with it.
         return dead
     return epoch > unreadable and (dead or epoch <= newest.epoch)
-
-
-def _epoch_in_name(path: str) -> Epoch | None:
-    checkpoint = layout.checkpoint_of(path)
-    if checkpoint is not None:
-        return checkpoint[1]
-    run = layout.run_of(path)
-    if run is not None:
-        return run[3]
-    staged = layout.staged_of(path)
-    return None if staged is None else staged[2]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import CheckpointInvalid
-from headgate.core.ids import Generation, JobId
+from headgate.core.ids import NO_EPOCH, Generation, JobId
 from headgate.core.ports import ObjectInfo, ObjectStore
 from headgate.state.cleanup.retention import CleanupReport, run_cleanup
 from headgate.state.protocol import layout
@@ -119,7 +119,7 @@ def _is_record(path: str) -> bool:
 
 
 def _is_data(path: str) -> bool:
-    return bool(layout.checkpoint_of(path) or layout.run_of(path) or layout.staged_of(path))
+    return layout.epoch_in_name(path) is not None
 
 
 def _is_unfinished(path: str, newest: CheckpointRef | None) -> bool:
@@ -127,16 +127,5 @@ def _is_unfinished(path: str, newest: CheckpointRef | None) -> bool:
         return True
     generation = layout.generation_of(path) or Generation(0)
     return generation > newest.generation or (
-        generation == newest.generation and _epoch(path) > newest.epoch
+        generation == newest.generation and (layout.epoch_in_name(path) or NO_EPOCH) > newest.epoch
     )
-
-
-def _epoch(path: str) -> int:
-    checkpoint = layout.checkpoint_of(path)
-    if checkpoint is not None:
-        return checkpoint[1]
-    run = layout.run_of(path)
-    if run is not None:
-        return run[3]
-    staged = layout.staged_of(path)
-    return 0 if staged is None else staged[2]

@@ -7,6 +7,7 @@
     generations/{g}/checkpoints/{epoch:07}-{attempt:03}/manifest.json
     generations/{g}/runs/{operator}/{table}/{epoch:07}-{subtask:03}-{attempt}.parquet
     generations/{g}/staging/{sink}/{epoch:07}/...
+    generations/{g}/scratch/{operator}/{table}/{subtask:03}/{epoch:07}-{batch:07}-{attempt}.arrow
     epochs/{epoch:07}.json                                      create-once: the linearization point
     committed/{epoch:07}.json                                   create-once
     savepoints/{name}.json
@@ -38,6 +39,7 @@ _EPOCH_FILE = re.compile(r"(?:epochs|committed)/(\d{7,})\.json")
 _GENERATION = re.compile(r"generations/([1-9]\d*)/(.+)")
 _CHECKPOINT = re.compile(r"generations/([1-9]\d*)/checkpoints/(\d{7,})-(\d{3,})/(.+)")
 _RUN = re.compile(r"generations/([1-9]\d*)/runs/([^/]+)/([^/]+)/(\d{7,})-(\d{3,})-([^/]+)\.parquet")
+_SCRATCH = re.compile(r"generations/([1-9]\d*)/scratch/(?:[^/]+/){3}(\d{7,})-[^/]+\.arrow")
 _STAGED = re.compile(r"generations/([1-9]\d*)/staging/([^/]+)/(\d{7,})/(.+)")
 
 
@@ -87,6 +89,11 @@ def staging_root(generation: int) -> str:
 def staging_folder(generation: int, sink: str, epoch: int) -> str:
     """Return the folder of an epoch's staged output, with a closing slash."""
     return f"{staging_root(generation)}/{sink}/{epoch_name(epoch)}/"
+
+
+def scratch(generation: int, name: str) -> str:
+    """Return where something that waits for its barrier is, if hosts share nothing else."""
+    return f"{generation_folder(generation)}/scratch/{name}"
 
 
 def epoch_record(epoch: int) -> str:
@@ -149,6 +156,15 @@ def staged_of(path: str) -> tuple[Generation, OperatorId, Epoch] | None:
     return (
         (Generation(int(match[1])), OperatorId(match[2]), Epoch(int(match[3]))) if match else None
     )
+
+
+def epoch_in_name(path: str) -> Epoch | None:
+    """Return the epoch that a file of a generation was written in; None if its name has none."""
+    for pattern, group in ((_CHECKPOINT, 2), (_RUN, 4), (_STAGED, 3), (_SCRATCH, 2)):
+        match = pattern.fullmatch(path)
+        if match is not None:
+            return Epoch(int(match[group]))
+    return None
 
 
 # ---- what may be a path ----------------------------------------------------------------------

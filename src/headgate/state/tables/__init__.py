@@ -16,9 +16,7 @@ from headgate.state.tables.version import (
     decode_schema,
     encode_schema,
     state_from_version,
-    unused_scratch,
     version_from_state,
-    without_scratch,
 )
 
 __all__ = [
@@ -32,7 +30,5 @@ __all__ = [
     "decode_schema",
     "encode_schema",
     "state_from_version",
-    "unused_scratch",
     "version_from_state",
-    "without_scratch",
 ]

@@ -47,7 +47,9 @@ class RunCache:
         try:
             if not mapped.is_mapped(path):
                 os.utime(path)  # least recently used goes first
-            return mapped.open_checked(path, owner, verify=self.verify)
+            return mapped.open_mapped(
+                path, owner, lambda path: mapped.map_checked(path, verify=self.verify)
+            )
         except (OSError, pa.ArrowInvalid):
             return None
 

@@ -7,10 +7,9 @@ an Arrow file, which is then mapped.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.core.checkpoint import RunRef
-from headgate.core.errors import CheckpointInvalid, ObjectNotFound, StorageError
+from headgate.core.errors import CheckpointInvalid, ObjectNotFound
 from headgate.core.ids import Epoch
 from headgate.core.model import model
 from headgate.core.ports import ObjectStore
@@ -27,6 +26,14 @@ from headgate.state.tables import mapped
 from headgate.state.tables.cache import RunCache
 from headgate.state.tables.mapped import OpenFile
 from headgate.state.tables.rows import hash_range, time_range
+from headgate.state.tables.scratch import (
+    FolderScratch,
+    Scratch,
+    StoreScratch,
+    file_name,
+    folder_name,
+    scratch_lost,
+)
 from headgate.state.tables.version import ScratchRun, TableVersion
 
 MIB = 1 << 20
@@ -61,12 +68,15 @@ class TableIo:
 
     # The store of the job (paths relative to the job's folder), or how to open it.
     store: ObjectStore | Callable[[], ObjectStore]
-    # On storage that every executor reaches; must exist for as long as the generation.
+    # The folder of the changes between barriers: see `scratch_in_store`.
     scratch_dir: str
     # Local to the host; may be shared by all jobs and processes on it, may vanish at any time.
     cache_dir: str
     cache_bytes_max: int = 8 << 30
     verify_checksums: bool = False
+    # Whether `scratch_dir` has copies on this host of what is in the state store. Otherwise it is
+    # all there is: on storage that every executor reaches, for as long as the generation lives.
+    scratch_in_store: bool = False
     generation: int
     operator: str
     subtask: int
@@ -94,6 +104,14 @@ class TableIo:
     def cache(self) -> RunCache:
         return RunCache(self.cache_dir, self.cache_bytes_max, self.verify_checksums)
 
+    @property
+    def scratch(self) -> Scratch:
+        if not self.scratch_in_store:
+            return FolderScratch(self.scratch_dir)
+        return StoreScratch(
+            self.objects, self.generation, self.scratch_dir, verify=self.verify_checksums
+        )
+
     def run_path(self, table: str, epoch: int) -> str:
         """Name a new run, relative to the job's folder; no two calls give the same name."""
         return layout.run(
@@ -105,10 +123,12 @@ class TableIo:
 
     def release_others(self, version: TableVersion) -> None:
         """Close the mapped files of this table that the version no longer names."""
-        live: Collection[str] = {run.path for run in version.scratch} | {
-            self.cache.path(run) for run in version.runs
-        }
-        mapped.retain(self.owner(version.name), live)
+        scratch = {run.path for run in version.scratch}
+        mapped.retain(
+            self.owner(version.name), scratch | {self.cache.path(run) for run in version.runs}
+        )
+        folder = folder_name(self.operator, version.name, self.subtask)
+        self.scratch.keep_only(folder, scratch)
 
     def close_all(self, table: str) -> None:
         """Close every mapped file of a table: its runs were only to be fetched."""
@@ -119,11 +139,15 @@ class TableIo:
     def write_scratch(
         self, table: str, batch: pa.RecordBatch, *, epoch: int, batch_number: int
     ) -> ScratchRun:
-        folder = os.path.join(self.scratch_dir, self.operator, table)
-        os.makedirs(folder, exist_ok=True)
-        name = f"{epoch:07}-{batch_number:07}-{self.subtask:03}-{self._unique()}.arrow"
-        path = os.path.join(os.path.abspath(folder), name)
-        size = mapped.write_arrow(path, batch)
+        name = file_name(
+            self.operator,
+            table,
+            self.subtask,
+            epoch=epoch,
+            batch=batch_number,
+            attempt=self._unique(),
+        )
+        path, size = self.scratch.write(name, [batch])
         low_hash, high_hash = hash_range(batch)
         low_time, high_time = time_range(batch)
         return ScratchRun(
@@ -140,13 +164,9 @@ class TableIo:
 
     def open_scratch(self, table: str, run: ScratchRun) -> OpenFile:
         try:
-            return mapped.open_mapped(run.path, self.owner(table))
-        except (FileNotFoundError, pa.ArrowInvalid) as error:
-            raise StorageError(
-                f"scratch file {run.path} is gone or damaged: it must be on storage that every "
-                "executor reaches; the job continues from its last checkpoint",
-                code="scratch_lost",
-            ) from error
+            return mapped.open_mapped(run.path, self.owner(table), self.scratch.map)
+        except pa.ArrowInvalid as error:
+            raise scratch_lost(run.path, str(error)) from error
 
     # Durable runs.
 

@@ -12,9 +12,8 @@ import struct
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,30 +40,18 @@ _lock = threading.Lock()
 _open: OrderedDict[str, tuple[str, OpenFile]] = OrderedDict()
 
 
-def open_mapped(path: str, owner: str) -> OpenFile:
-    """Return the single record batch of an Arrow IPC file without reading its rows.
+def open_mapped(path: str, owner: str, read: Callable[[str], pa.Buffer]) -> OpenFile:
+    """Return the single record batch of an Arrow IPC file, opened once per process.
 
-    Raises `FileNotFoundError`, or `pa.ArrowInvalid` if the file is not complete.
+    `read` maps the file at its first use. Raises what it raises, or `pa.ArrowInvalid` if the file
+    is not complete.
     """
-    return _opened(path, owner, lambda: _map(path))
-
-
-def open_checked(path: str, owner: str, *, verify: bool) -> OpenFile:
-    """As `open_mapped`, for a file of `write_checked`.
-
-    With `verify`, its rows are read once and compared with what was written: a file of another
-    content is `pa.ArrowInvalid`.
-    """
-    return _opened(path, owner, lambda: _map_checked(path, verify=verify))
-
-
-def _opened(path: str, owner: str, read: Callable[[], pa.RecordBatch]) -> OpenFile:
     with _lock:
         known = _open.get(path)
         if known is not None:
             _open.move_to_end(path)
             return known[1]
-    opened = OpenFile(read())
+    opened = OpenFile(_single_batch(path, read(path)))
     with _lock:
         _open[path] = (owner, opened)
         while len(_open) > FILES_MAX:
@@ -90,45 +77,62 @@ def release_all() -> None:
         _open.clear()
 
 
-def _map(path: str) -> pa.RecordBatch:
+def map_checked(path: str, *, verify: bool) -> pa.Buffer:
+    """Map a file of `write_checked` and return the Arrow file in it: see `checked_rows`."""
     with pa.memory_map(path, "r") as source:
-        return _single_batch(path, source)
+        return checked_rows(source.read_buffer(), verify=verify)
 
 
-def _map_checked(path: str, *, verify: bool) -> pa.RecordBatch:
-    with pa.memory_map(path, "r") as source:
-        size = source.size() - _TRAILER.size
-        if size < 0:
-            raise pa.ArrowInvalid(f"{path} is not complete")
-        rows = source.read_buffer(size)
-        magic, written = _TRAILER.unpack(source.read(_TRAILER.size))
-        if magic != _MAGIC or (verify and zlib.crc32(rows) != written):
-            raise pa.ArrowInvalid(f"{path} is not what was written")
-        return _single_batch(path, rows)
+def checked_rows(data: pa.Buffer, *, verify: bool) -> pa.Buffer:
+    """Return the Arrow file in front of its checksum.
+
+    With `verify` it is read once and compared with what was written: other content is
+    `pa.ArrowInvalid`.
+    """
+    size = data.size - _TRAILER.size
+    if size < 0:
+        raise pa.ArrowInvalid("the file is not complete")
+    rows = data.slice(0, size)
+    magic, written = _TRAILER.unpack(data.slice(size).to_pybytes())
+    if magic != _MAGIC or (verify and zlib.crc32(rows) != written):
+        raise pa.ArrowInvalid("the file is not what was written")
+    return rows
 
 
-def _single_batch(path: str, source: Any) -> pa.RecordBatch:
+def _single_batch(path: str, source: pa.Buffer) -> pa.RecordBatch:
     reader = pa.ipc.open_file(source)
     if reader.num_record_batches != 1:
         raise pa.ArrowInvalid(f"{path} has {reader.num_record_batches} record batches, not one")
     return reader.get_batch(0)
 
 
-def write_arrow(path: str, batch: pa.RecordBatch) -> int:
-    """Write one record batch as an uncompressed Arrow IPC file; return its size."""
-    with (
-        pa.OSFile(path, "wb") as sink,
-        pa.ipc.new_file(sink, batch.schema) as writer,
-    ):
-        writer.write_batch(batch)
+def write_arrow(path: str, batches: Sequence[pa.RecordBatch]) -> int:
+    """Write record batches as an uncompressed Arrow IPC file; return its size."""
+    with pa.OSFile(path, "wb") as sink:
+        _write(sink, batches)
     return os.path.getsize(path)
+
+
+def _write(sink: pa.NativeFile, batches: Sequence[pa.RecordBatch]) -> None:
+    with pa.ipc.new_file(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def write_checked(path: str, batch: pa.RecordBatch) -> int:
     """As `write_arrow`, with a checksum behind it, for files that outlive their writer."""
-    size = write_arrow(path, batch)
+    size = write_arrow(path, [batch])
     with pa.memory_map(path, "r") as source:
         checksum = zlib.crc32(source.read_buffer(size))
     with open(path, "ab") as file:
         file.write(_TRAILER.pack(_MAGIC, checksum))
     return size + _TRAILER.size
+
+
+def checked_bytes(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Return what `write_checked` would write."""
+    sink = pa.BufferOutputStream()
+    _write(sink, batches)
+    sink.flush()
+    written = sink.getvalue()
+    return b"".join((written, _TRAILER.pack(_MAGIC, zlib.crc32(written))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import Literal
 
 import pyarrow as pa
@@ -87,19 +86,3 @@ def state_from_version(version: TableVersion) -> TableState:
         horizon=version.horizon,
         runs=version.runs,
     )
-
-
-def without_scratch(version: TableVersion) -> TableVersion:
-    """Return the version as it was at its last barrier."""
-    return replace(version, scratch=())
-
-
-def unused_scratch(old: TableVersion | None, new: TableVersion) -> tuple[str, ...]:
-    """Return the scratch files that `new` no longer needs.
-
-    Delete them once nobody can ask for `old` again: a retried task may still read it.
-    """
-    if old is None:
-        return ()
-    kept = {run.path for run in new.scratch}
-    return tuple(run.path for run in old.scratch if run.path not in kept)

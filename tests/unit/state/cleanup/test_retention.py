@@ -128,6 +128,32 @@ def test_an_aborted_attempt_goes_once_its_epoch_is_decided() -> None:
     assert prepare(store).skipped == ()
 
 
+def test_scratch_goes_once_its_epoch_is_recorded() -> None:
+    store, writer = job(4)
+    name = "op/table/000/{:07}-0000001-a1.arrow"
+    left, needed = (layout.scratch(1, name.format(epoch)) for epoch in (4, 5))
+    store.put(left, b"of an attempt that nobody heard of")
+    store.put(needed, b"waits for its barrier")
+    cleanup(store, 1)
+    assert left not in store.objects
+    assert needed in store.objects
+    writer.checkpoint()
+    cleanup(store, 1)
+    assert needed not in store.objects
+
+
+def test_scratch_of_a_dead_generation_goes_when_a_later_one_records() -> None:
+    store, _ = job(4)
+    left = layout.scratch(1, "op/table/000/0000005-0000001-a1.arrow")
+    store.put(left, b"of a worker that was killed")
+    new = start(store, "b")
+    cleanup(store, 2)
+    assert left in store.objects
+    new.checkpoint()
+    cleanup(store, 2)
+    assert left not in store.objects
+
+
 def test_files_of_a_dead_generation_stay_until_a_later_one_records() -> None:
     store, old = job(4)
     facts = old.facts()

@@ -15,13 +15,7 @@ import pytest
 
 from headgate.core.errors import CheckpointInvalid, StorageError
 from headgate.core.model import from_json, to_json
-from headgate.state.tables import (
-    KeyedTable,
-    TableIo,
-    TableVersion,
-    TimeTable,
-    unused_scratch,
-)
+from headgate.state.tables import KeyedTable, TableIo, TableVersion, TimeTable
 from headgate.state.tables.mapped import release_all
 from headgate.state.tables.rows import HASH
 from tests.support.stores import WriteOnceStore
@@ -294,20 +288,6 @@ def test_bytes_over_many_epochs_follow_the_changes(world: World) -> None:
     assert total < state_bytes
     assert len(version.runs) <= 10
     assert lookup(world.io(), version, [150, 250, 3350, 49_999]) == ["v", "e2", "e33", "v"]
-
-
-def test_unused_scratch_is_what_a_merge_replaced(world: World) -> None:
-    versions: list[TableVersion | None] = [None]
-    for batch in range(4):
-        table = KeyedTable.open(world.io(), versions[-1], SCHEMA, ["key"])
-        table.put(rows([batch]))
-        versions.append(table.finish_batch(1, batch))
-    last, before = versions[-1], versions[-2]
-    assert last is not None
-    assert before is not None
-    assert len(last.scratch) == 1
-    assert unused_scratch(before, last) == tuple(run.path for run in before.scratch)
-    assert unused_scratch(None, last) == ()
 
 
 def test_versions_and_io_travel() -> None:

@@ -1,0 +1,48 @@
+"""Where a task reads and writes: the state store, the scratch of its generation, its own disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import lru_cache
+
+from headgate.core.ids import JobId, OperatorId
+from headgate.core.ports import ObjectStore
+from headgate.engine.batch.context import BatchContext
+from headgate.state.tables import TableIo
+from headgate.storage import job_folder, open_store
+
+# Spark names the folders of an executor to its Python workers, and removes them with it.
+EXECUTOR_FOLDERS = "SPARK_LOCAL_DIRS"
+
+
+@lru_cache(maxsize=8)
+def job_store(state_url: str, job: JobId) -> ObjectStore:
+    """Return the job's folder of the state store, opened once per process.
+
+    Python workers live for many tasks: connections to the store stay open between them.
+    """
+    return job_folder(open_store(state_url), job)
+
+
+def executor_folder(job: JobId) -> str:
+    """Return a folder of this executor for copies that it can lose."""
+    first = os.environ.get(EXECUTOR_FOLDERS, "").partition(",")[0]
+    return os.path.join(first or tempfile.gettempdir(), "headgate", job)
+
+
+def table_io(context: BatchContext, operator: OperatorId, subtask: int, attempt: str) -> TableIo:
+    """Return the way of one subtask to scratch, cache and state store."""
+    own = executor_folder(context.job)
+    return TableIo(
+        store=job_store(context.state_url, context.job),
+        scratch_dir=own if context.scratch_dir is None else context.scratch_dir,
+        scratch_in_store=context.scratch_dir is None,
+        cache_dir=os.path.join(own, "cache") if context.cache_dir is None else context.cache_dir,
+        cache_bytes_max=context.cache_bytes_max,
+        verify_checksums=context.verify_checksums,
+        generation=context.generation,
+        operator=operator,
+        subtask=subtask,
+        attempt=attempt,
+    )
