@@ -7,7 +7,8 @@ A point must be declared here to be used, so that the list is complete by constr
 
 `HEADGATE_FAILPOINTS_DIR=FOLDER` arms while everything runs, and for whichever process comes by: a
 file `FOLDER/checkpoint.after_manifest` that contains `kill` is taken by the first one to pass there
-(the file becomes `checkpoint.after_manifest.reached`), so it happens once.
+(the file becomes `checkpoint.after_manifest.reached`, with the process id in its second line), so
+it happens once.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ FAILPOINTS: dict[str, str] = {
     "worker.before_publish": "worker: told to publish, nothing published",
     "worker.middle_of_publish": "worker: some of the epoch's files are visible in the target",
     "worker.after_publish": "worker: epoch published, controller not told",
-    "task.before_write": "Spark task: operator computed, its run or staged file not yet written",
-    "task.after_write": "Spark task: file written, task not yet reported",
+    "task.before_write": "Spark task: operator computed, its run not yet written",
+    "task.after_write": "Spark task: run written, task not yet reported",
+    "sink_task.before_write": "Spark task: rows for a sink at hand, nothing buffered or staged",
+    "sink_task.after_write": "Spark task: rows for a sink staged, task not yet reported",
 }
 
 
@@ -120,7 +123,9 @@ class Failpoints:
             (folder / name).rename(reached)
         except FileNotFoundError:
             return
-        _Armed.parse(name, reached.read_text().strip()).passed(name)
+        text = reached.read_text().strip()
+        reached.write_text(f"{text}\n{os.getpid()}\n")
+        _Armed.parse(name, text).passed(name)
 
 
 _process: Failpoints | None = None

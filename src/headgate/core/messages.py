@@ -117,6 +117,8 @@ class Progress:
     """Totals since the generation started, and gauges."""
 
     batches: int = 0
+    # Micro-batches that were run again because Spark lost an executor in them.
+    batches_repeated: int = 0
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0

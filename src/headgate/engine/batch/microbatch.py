@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -11,13 +12,14 @@ from pyspark.sql import SparkSession
 
 from headgate.connectors.base import Sink, Source
 from headgate.core.checkpoint import StagedFile
-from headgate.core.errors import InternalError
+from headgate.core.errors import ErrorDomain, ErrorInfo, InternalError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.model import JsonValue
 from headgate.core.spark_errors import BatchFailed, error_of_task
 from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam
+from headgate.engine.batch.reruns import Reruns
 from headgate.engine.batch.udfs import register_udfs
 from headgate.engine.jvm.leftovers import Leftovers
 from headgate.engine.plan.builder import Builder
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+log = logging.getLogger("headgate.worker")
+
+REPEATS_MAX = 3
 ARROW_BYTES_MAX = 64 * 1024 * 1024
 ARROW_BYTES_UNCOUNTED = 2**31 - 1
 
@@ -43,6 +48,8 @@ class BatchResult:
     observed: dict[OperatorId, SourceObserved]
     staged: dict[OperatorId, tuple[StagedFile, ...]]
     timings: dict[str, float]
+    # How many tries before this one did not count.
+    repeated: int = 0
 
 
 @dataclass
@@ -62,6 +69,7 @@ class Engine:
         register_udfs(self.spark, self.graph)
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
         self._leftovers = Leftovers(self.spark)
+        self._reruns = Reruns(self.spark)
 
     def known(self, source: OperatorId, start: JsonValue, end: JsonValue) -> SourceObserved | None:
         """Return what is known of the rows between two positions before they are read."""
@@ -70,7 +78,28 @@ class Engine:
         return known_rows(self.sources[source], spec, start, end)
 
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
-        """Run the micro-batch. Raises `BatchFailed`; `state` is then still good for another try."""
+        """Run the micro-batch. Raises `BatchFailed`; `state` is then still good for another try.
+
+        An answer that is mixed of two computations does not count: see `reruns.py`.
+        """
+        batch = request.context.batch
+        for repeated in range(REPEATS_MAX + 1):
+            self._reruns.begin(batch)
+            result = self._run_once(request, state)
+            if not self._reruns.happened(batch, result.reports):
+                return replace(result, repeated=repeated)
+            log.warning("micro-batch %s is run again: Spark has lost an executor in it", batch)
+        raise BatchFailed(
+            ErrorInfo(
+                message=f"Spark lost executors in each of {REPEATS_MAX + 1} tries at a micro-batch:"
+                " their logs say why; if they ran out of memory, set spark.executor.memory and"
+                " spark.executor.memoryOverhead",
+                domain=ErrorDomain.EXTERNAL,
+                code="executors_lost",
+            )
+        )
+
+    def _run_once(self, request: BatchRequest, state: PipelineState) -> BatchResult:
         started = time.perf_counter()
         self._reports.value = {}
         builder = Builder(

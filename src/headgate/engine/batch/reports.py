@@ -2,13 +2,13 @@
 
 Reports travel in a Spark accumulator. A stage that reruns reports its subtasks again: entries are
 keyed by (operator, subtask) and the latest attempt wins, which is right because every attempt
-computes the same answer into files of its own.
+computes the same answer into files of its own; where that cannot be relied on, see `reruns.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.accumulators import AccumulatorParam
@@ -40,6 +40,10 @@ class SubtaskReport:
     subtask: int
     # The micro-batch it belongs to: a straggler of an aborted action must not be mistaken.
     batch: int
+    # Spark's number of the task that tells it, which no other has.
+    task: int = -1
+    # Whether another task has told it before.
+    again: bool = False
     tables: tuple[TableVersion, ...] = ()
     rows_in: int = 0
     rows_out: int = 0
@@ -59,11 +63,15 @@ Reports = dict[tuple[OperatorId, int], SubtaskReport]
 
 
 class ReportsParam(AccumulatorParam[Reports]):
-    """A dictionary in which the later entry wins."""
+    """A dictionary in which the later entry wins, and knows that it is not the first."""
 
     def zero(self, value: Reports) -> Reports:
         return {}
 
     def addInPlace(self, value1: Reports, value2: Reports) -> Reports:  # noqa: N802
-        value1.update(value2)
+        for key, report in value2.items():
+            earlier = value1.get(key)
+            if earlier is not None and earlier.batch == report.batch:
+                report = replace(report, again=earlier.again or earlier.task != report.task)
+            value1[key] = report
         return value1

@@ -101,6 +101,7 @@ class StatefulSubtask:
             operator=self.operator,
             subtask=index,
             batch=self.context.batch,
+            task=spark_task.taskAttemptId(),
             tables=versions,
             rows_in=counted.rows,
             rows_out=rows_out,

@@ -42,6 +42,7 @@ def batch_done(result: BatchResult, elapsed_ms: float) -> BatchDone:
         next_timer=state.next_timer(),
         unflushed=scratch or bool(state.buffers),
         timings=result.timings,
+        repeated=result.repeated,
     )
 
 

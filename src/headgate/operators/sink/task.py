@@ -90,6 +90,7 @@ class SinkSubtask:
             operator=self.operator,
             subtask=index,
             batch=self.context.batch,
+            task=spark_task.taskAttemptId(),
             rows_in=count,
             rows_out=count,
         )
@@ -98,12 +99,12 @@ class SinkSubtask:
         scratch = table_io(self.context, self.operator, index, attempt).scratch
         scratch.keep_only(folder_name(self.operator, BUFFERS, index), [b.path for b in mine])
         size = sum(batch.nbytes for batch in rows)
-        failpoint("task.before_write")
+        failpoint("sink_task.before_write")
         if self.context.barrier or size + sum(b.bytes for b in mine) > BUFFER_BYTES_MAX:
             report = self._staged(report, index, attempt, rows, mine, scratch)
         elif rows:
             report = self._buffered(report, index, attempt, rows, scratch)
-        failpoint("task.after_write")
+        failpoint("sink_task.after_write")
         self.reports.add({(self.operator, index): report})
         return iter(())
 

@@ -123,6 +123,8 @@ class BatchDone:
     # Whether something since the last barrier is not durable yet.
     unflushed: bool = False
     timings: Mapping[str, float] = field(default_factory=dict)
+    # Tries that did not count, because Spark lost executors in them.
+    repeated: int = 0
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ def after_batch(
     out = (work.rows_in for (operator, _), work in done.subtasks.items() if operator in sinks)
     return Progress(
         batches=past.batches + 1,
+        batches_repeated=past.batches_repeated + done.repeated,
         rows_in=past.rows_in + rows,
         rows_out=past.rows_out + sum(out),
         rows_late=past.rows_late + sum(work.rows_late for work in works),

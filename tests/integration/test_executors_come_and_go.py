@@ -1,0 +1,178 @@
+"""Executors die, freeze, leave and come in the middle of a job: exact, and without a restart.
+
+A Spark cluster of three Workers on this machine. Nothing of what an executor has written is read
+by another except through the store, as on hosts that share nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.core.failpoints import FOLDER_VARIABLE, REACHED
+from tests.integration.test_exactly_once import (  # noqa: F401 - fixtures
+    START,
+    Slice,
+    assert_exact,
+    expected,
+    orders,
+)
+from tests.support.cli import WAIT_SECONDS, HeadgateProcess
+from tests.support.processes import descendants, name_of, parents
+from tests.support.spark_cluster import SparkCluster
+
+HOLD_MS = 4_000
+
+# The sink has a stage of its own: its rows come through one more exchange.
+NESTED_SQL = """
+CREATE TABLE orders (
+  id BIGINT, shop TEXT, amount BIGINT, at TIMESTAMP,
+  WATERMARK FOR at AS at - INTERVAL '5 seconds'
+) WITH (connector = 'single_file', path = '{input}', format = 'json', type = 'source');
+
+CREATE TABLE totals (
+  shop TEXT, started TIMESTAMP, orders BIGINT, total BIGINT, smallest BIGINT, largest BIGINT,
+  average DOUBLE
+) WITH (connector = 'filesystem', path = '{output}/totals', format = 'parquet', type = 'sink');
+
+INSERT INTO totals
+SELECT min(shop), window.start, sum(orders), sum(total), min(smallest), max(largest), 1.0 FROM (
+  SELECT shop, tumble(interval '10 seconds') AS window, count(*) AS orders,
+         sum({amount}) AS total, min(amount) AS smallest, max(amount) AS largest
+  FROM orders GROUP BY shop, window
+) GROUP BY window;
+"""
+FUNCTIONS = '''
+import os, time
+from pathlib import Path
+from headgate import udf
+
+FOLDER = Path({folder!r})
+
+@udf
+def held(amount: int) -> int:
+    """The same number; the first process that is asked for it says so, and takes its time."""
+    try:
+        (FOLDER / "map").rename(FOLDER / "map.reached")
+    except FileNotFoundError:
+        return amount
+    (FOLDER / "map.reached").write_text(f"map\\n{{os.getpid()}}\\n")
+    time.sleep({hold})
+    return amount
+'''
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    running = SparkCluster(tmp_path_factory.mktemp("cluster"), workers=3)
+    yield running
+    running.close()
+
+
+class Job(Slice):
+    """The slice with an exchange before its sink, on a cluster whose tasks can be held up."""
+
+    def __init__(self, root: Path, orders: Path, master: str, amount: str = "amount") -> None:  # noqa: F811
+        super().__init__(root, orders, "filesystem")
+        self.sql.write_text(NESTED_SQL.format(input=orders, output=root, amount=amount))
+        self.master = master
+        self.folder = root / "failpoints"
+        self.folder.mkdir()
+
+    def run(self, *extra: str, conf: dict[str, str] | None = None) -> HeadgateProcess:
+        settings = {
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "1g",
+            "spark.executor.heartbeatInterval": "1s",
+            "spark.network.timeout": "8s",
+            "spark.network.timeoutInterval": "1s",
+            "spark.shuffle.io.maxRetries": "1",
+            "spark.shuffle.io.retryWait": "1s",
+            f"spark.executorEnv.{FOLDER_VARIABLE}": str(self.folder),
+            **(conf or {}),
+        }
+        words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+        return self.start(extra=("--master", self.master, *extra, *words))
+
+    def arm(self, point: str) -> None:
+        (self.folder / point).write_text(f"delay:{HOLD_MS}")
+
+    def reached(self, point: str) -> int:
+        """Wait until a task is held up there; return the pid of its executor."""
+        path = self.folder / f"{point}{REACHED}"
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not path.exists() or len(path.read_text().splitlines()) < 2:
+            assert time.monotonic() < deadline, f"nobody came to {point}"
+            time.sleep(0.02)  # a bounded wait for the file
+        return executor_of(int(path.read_text().splitlines()[1]))
+
+
+def executor_of(pid: int) -> int:
+    """Return the JVM above a Python worker."""
+    above = parents()
+    while name_of(pid) != "java":
+        pid = above[pid]
+    return pid
+
+
+def assert_finished_without_restart(process: HeadgateProcess) -> None:
+    assert process.finish() == 0, process.story()
+    assert process.states()[-1] == "finished"
+    assert "recovering" not in process.states(), process.story()
+
+
+@pytest.fixture(scope="module")
+def nested(expected: set[tuple[Any, ...]], orders: Path) -> set[tuple[Any, ...]]:  # noqa: F811
+    """What the nested query makes of all orders: by window."""
+    import json
+    from collections import defaultdict
+    from datetime import datetime
+
+    from tests.integration.test_exactly_once import WIDTH
+
+    windows: dict[datetime, list[tuple[str | None, int]]] = defaultdict(list)
+    for line in orders.read_text().splitlines():
+        row = json.loads(line)
+        at = datetime.fromisoformat(row["at"])
+        windows[START + (at - START) // WIDTH * WIDTH].append((row["shop"], row["amount"]))
+    return {
+        (
+            min(shop for shop, _ in found if shop is not None),
+            start,
+            len(found),
+            sum(amount for _, amount in found),
+            min(amount for _, amount in found),
+            max(amount for _, amount in found),
+            1.0,
+        )
+        for start, found in windows.items()
+    }
+
+
+@pytest.mark.parametrize("point", ["map", "task.before_write", "sink_task.before_write"])
+def test_an_executor_killed_in_the_middle_of_a_stage_changes_nothing(
+    tmp_path: Path,
+    cluster: SparkCluster,
+    orders: Path,  # noqa: F811
+    nested: set[tuple[Any, ...]],
+    point: str,
+) -> None:
+    job = Job(tmp_path, orders, cluster.url, amount="held(amount)" if point == "map" else "amount")
+    extra: tuple[str, ...] = ()
+    if point == "map":
+        functions = tmp_path / "functions.py"
+        functions.write_text(FUNCTIONS.format(folder=str(job.folder), hold=HOLD_MS / 1000))
+        extra = ("--udfs", str(functions))
+    process = job.run(*extra)
+    process.wait_for("CheckpointNote", 2)
+    job.arm(point)
+    os.kill(job.reached(point), signal.SIGKILL)
+    assert_finished_without_restart(process)
+    assert_exact(job, nested)
