@@ -6,9 +6,9 @@ by another except through the store, as on hosts that share nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,5 +174,80 @@ def test_an_executor_killed_in_the_middle_of_a_stage_changes_nothing(
     process.wait_for("CheckpointNote", 2)
     job.arm(point)
     os.kill(job.reached(point), signal.SIGKILL)
+    assert_finished_without_restart(process)
+    assert_exact(job, nested)
+
+
+def test_an_executor_frozen_for_longer_than_sparks_patience_changes_nothing(
+    tmp_path: Path,
+    cluster: SparkCluster,
+    orders: Path,  # noqa: F811
+    nested: set[tuple[Any, ...]],
+) -> None:
+    job = Job(tmp_path, orders, cluster.url)
+    process = job.run()
+    process.wait_for("CheckpointNote", 2)
+    job.arm("task.before_write")
+    frozen = [executor := job.reached("task.before_write"), *descendants(executor)]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        # Its tasks are run elsewhere once Spark has given it up.
+        process.wait_for("CheckpointNote", 2)
+    finally:
+        for pid in frozen:
+            # It may have been killed as lost.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    assert_finished_without_restart(process)
+    assert_exact(job, nested)
+
+
+def test_executors_that_are_decommissioned_and_added_change_nothing(
+    tmp_path: Path,
+    cluster: SparkCluster,
+    orders: Path,  # noqa: F811
+    nested: set[tuple[Any, ...]],
+) -> None:
+    job = Job(tmp_path, orders, cluster.url)
+    process = job.run(
+        conf={
+            "spark.decommission.enabled": "true",
+            "spark.storage.decommission.enabled": "true",
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+            "spark.dynamicAllocation.minExecutors": "1",
+            "spark.dynamicAllocation.maxExecutors": "3",
+            "spark.dynamicAllocation.executorIdleTimeout": "2s",
+        }
+    )
+    process.wait_for("CheckpointNote", 2)
+    job.arm("task.before_write")
+    # What a cloud provider's notice of reclaiming a machine becomes.
+    os.kill(job.reached("task.before_write"), signal.SIGPWR)
+    assert_finished_without_restart(process)
+    assert_exact(job, nested)
+
+
+def test_tasks_that_are_tried_twice_beside_a_slow_host_count_once(
+    tmp_path: Path,
+    cluster: SparkCluster,
+    orders: Path,  # noqa: F811
+    nested: set[tuple[Any, ...]],
+) -> None:
+    job = Job(tmp_path, orders, cluster.url)
+    process = job.run(
+        conf={
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.multiplier": "1.2",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "10ms",
+        }
+    )
+    process.wait_for("CheckpointNote", 1)
+    for point in ("task.before_write", "sink_task.before_write", "task.after_write"):
+        job.arm(point)
+        job.reached(point)
     assert_finished_without_restart(process)
     assert_exact(job, nested)

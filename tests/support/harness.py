@@ -14,7 +14,7 @@ that is not in a recorded checkpoint, as SIGKILL would; the next `run` resumes w
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +91,15 @@ class PipelineHarness:
         self.spark = spark
         self.graph = graph
         self.root = root
-        self.state_url = str(root / "state")
-        self.store = job_folder(open_store(self.state_url), JOB)
+        self.use_store(str(root / "state"))
         self._sources = sources
         self._sinks = sinks
         self._shared_nothing = shared_nothing
+
+    def use_store(self, url: str) -> None:
+        """Keep the state there; to be said before the first run."""
+        self.state_url = url
+        self.store = job_folder(open_store(url), JOB)
 
     def run(
         self,
@@ -153,6 +157,7 @@ class PipelineHarness:
         link = _MiniController(self, start, newest)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
         engine = _Engine(self.spark, self.graph, self._open_sources(), self._open_sinks())
+        engine.shared_nothing = self._shared_nothing
         engine.plan_faults(link, barrier_every, kill_at_batch, stop_at_batch)
         if barrier_first or stop_at_batch == 0:
             link.trigger(then_stop=stop_at_batch == 0)
@@ -197,6 +202,8 @@ class PipelineHarness:
 class _Engine(Engine):
     """Counts micro-batches and lets barriers and faults happen between them."""
 
+    shared_nothing = False
+
     def plan_faults(
         self,
         link: _MiniController,
@@ -213,8 +220,13 @@ class _Engine(Engine):
         self._stop_at = stop_at
 
     def run(self, request: BatchRequest, state: PipelineState) -> BatchResult:
+        if self.shared_nothing:
+            # As on a cluster, where each subtask is wanted where it ran before.
+            ran = dict.fromkeys(state.tables, "elsewhere")
+            state = replace(state, homes=ran)
         try:
             result = super().run(request, state)
+            assert self.at_home, "the plan has lost its partitions"
         except Exception as error:
             self.error = error
             raise

@@ -52,9 +52,14 @@ class PipelineState:
     timers: dict[tuple[OperatorId, int], int] = field(default_factory=dict)
     # Sink -> output buffered since the last barrier.
     buffers: dict[OperatorId, tuple[BufferFile, ...]] = field(default_factory=dict)
+    # On a cluster: the host on which each subtask ran last.
+    homes: dict[tuple[OperatorId, int], str] = field(default_factory=dict)
 
     def versions(self, operator: OperatorId) -> dict[int, tuple[TableVersion, ...]]:
         return {s: v for (o, s), v in self.tables.items() if o == operator}
+
+    def homes_of(self, operator: OperatorId) -> dict[int, str]:
+        return {s: host for (o, s), host in self.homes.items() if o == operator}
 
     def next_timer(self) -> int | None:
         """Return the earliest time at which some subtask has something to emit."""

@@ -39,6 +39,12 @@ ARROW_BYTES_MAX = 64 * 1024 * 1024
 ARROW_BYTES_UNCOUNTED = 2**31 - 1
 
 
+class WrongSubtasks(InternalError):
+    """Spark has cut an operator into other subtasks than its state belongs to."""
+
+    code = "subtasks"
+
+
 @dataclass(frozen=True)
 class BatchResult:
     """What one micro-batch did; `state` is the version the next one starts from."""
@@ -60,6 +66,8 @@ class Engine:
     graph: PipelineGraph
     sources: dict[OperatorId, Source]
     sinks: dict[OperatorId, Sink]
+    # Whether subtasks prefer the hosts that have their files.
+    at_home: bool = True
     _schemas: dict[str, tuple[StructType, pa.Schema]] = field(default_factory=dict)
     _columns: dict[str, list[str]] = field(default_factory=dict)
     _keeping: dict[OperatorId, Any] = field(default_factory=dict)
@@ -85,7 +93,17 @@ class Engine:
         batch = request.context.batch
         for repeated in range(REPEATS_MAX + 1):
             self._reruns.begin(batch)
-            result = self._run_once(request, state)
+            try:
+                result = self._run_once(
+                    request, state if self.at_home else replace(state, homes={})
+                )
+            except WrongSubtasks:
+                if not (self.at_home and state.homes):
+                    raise
+                # Spark did not see that the partitions are the same: see `plan/empty.py`.
+                log.warning("subtasks of this pipeline cannot be asked to stay on their hosts")
+                self.at_home = False
+                continue
             if not self._reruns.happened(batch, result.reports):
                 return replace(result, repeated=repeated)
             log.warning("micro-batch %s is run again: Spark has lost an executor in it", batch)
@@ -174,7 +192,7 @@ def check_subtasks(expected: dict[OperatorId, int], reports: Reports) -> None:
             ran[operator].add(subtask)
     for operator, subtasks in ran.items():
         if subtasks != set(range(expected[operator])):
-            raise InternalError(
+            raise WrongSubtasks(
                 f"operator {operator} ran as subtasks {sorted(subtasks)}, and must run as "
                 f"{expected[operator]}: its state cannot be right. This is a defect of the plan.",
                 operator=operator,
@@ -192,17 +210,19 @@ def check_buffers(state: PipelineState) -> None:
 
 
 def _next_state(state: PipelineState, reports: Reports) -> PipelineState:
-    tables, timers = dict(state.tables), {}
+    tables, timers, homes = dict(state.tables), {}, dict(state.homes)
     buffers: dict[OperatorId, list[BufferFile]] = {o: list(b) for o, b in state.buffers.items()}
     for (operator, subtask), report in sorted(reports.items()):
         if report.tables:
             tables[operator, subtask] = report.tables
+        if report.host:
+            homes[operator, subtask] = report.host
         if report.next_timer is not None:
             timers[operator, subtask] = report.next_timer
         if report.consumed or report.buffered:
             left = [b for b in buffers.get(operator, []) if b.path not in report.consumed]
             buffers[operator] = [*left, *report.buffered]
-    return PipelineState(tables, timers, {o: tuple(b) for o, b in buffers.items() if b})
+    return PipelineState(tables, timers, {o: tuple(b) for o, b in buffers.items() if b}, homes)
 
 
 def _staged(reports: Reports) -> dict[OperatorId, tuple[StagedFile, ...]]:

@@ -42,6 +42,8 @@ class SubtaskReport:
     batch: int
     # Spark's number of the task that tells it, which no other has.
     task: int = -1
+    # The host it ran on, as Spark calls it; empty on a local master.
+    host: str = ""
     # Whether another task has told it before.
     again: bool = False
     tables: tuple[TableVersion, ...] = ()

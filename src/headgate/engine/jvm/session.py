@@ -48,6 +48,14 @@ _REMEMBERED = {
     "spark.sql.ui.retainedExecutions": "10",
 }
 
+# A subtask waits a moment for the host that has its files (see `plan/empty.py`), and not because
+# much of its input happens to be somewhere: that comes from everywhere.
+_LOCALITY = {
+    "spark.locality.wait": "500ms",
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.sql.unionOutputPartitioning": "true",
+}
+
 # The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
 SOCKET_FOLDER_MAX = 60
 
@@ -153,6 +161,8 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
             # So do the sockets of its Python workers.
             defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
+    if not settings.master.startswith("local"):
+        defaults |= _LOCALITY
     if _is_loopback(settings):
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib import import_module
@@ -17,6 +17,7 @@ from headgate.core.ids import OperatorId
 from headgate.core.operator_spec import OperatorSpec, folder_of
 from headgate.core.spark_errors import Task, guarded
 from headgate.engine.batch.context import BatchContext, BatchRequest, PipelineState
+from headgate.engine.plan.empty import at_home
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.observed import SourceObserved
 from headgate.engine.plan.plans import forget_sent
@@ -150,6 +151,14 @@ class Builder:
             task=task,
         )
         return guarded(operator, subtask)
+
+    def at_home(self, operator: OperatorId, df: DataFrame, keys: Sequence[str]) -> DataFrame:
+        """Return rows that were exchanged by `keys`, wanted where their subtasks ran before."""
+        homes = self.state.homes_of(operator)
+        if not homes:
+            return df
+        schema, _ = self.schema_of(operator, df)
+        return at_home(df, schema, keys, homes, self.context.parallelism)
 
     def kept(self, operator: OperatorId, make: Callable[[], T]) -> T:
         """Return what an operator keeps on the driver beyond the micro-batch, made once."""

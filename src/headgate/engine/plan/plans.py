@@ -30,20 +30,22 @@ BROADCAST_BYTES = 1 << 20
 def selected(df: DataFrame, *exprs: str) -> DataFrame:
     """Return `df.selectExpr(*exprs)`."""
     catalyst = _catalyst(df.sparkSession)
-    return Planned(catalyst.project(catalyst.named(exprs), _plan_of(df)), df.sparkSession)
+    return Planned(catalyst.project(catalyst.named(exprs), logical_plan(df)), df.sparkSession)
 
 
 def filtered(df: DataFrame, condition: str) -> DataFrame:
     """Return `df.where(condition)`."""
     catalyst = _catalyst(df.sparkSession)
-    return Planned(catalyst.filter(catalyst.expression(condition), _plan_of(df)), df.sparkSession)
+    return Planned(
+        catalyst.filter(catalyst.expression(condition), logical_plan(df)), df.sparkSession
+    )
 
 
 def aggregated(df: DataFrame, groups: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
     """Return the `aggregates` of the rows by `groups`, all of them expressions with names."""
     catalyst = _catalyst(df.sparkSession)
     by, columns = catalyst.expressions(tuple(groups)), catalyst.named((*groups, *aggregates))
-    plan = catalyst.aggregate(by, columns, _plan_of(df), catalyst.nothing)
+    plan = catalyst.aggregate(by, columns, logical_plan(df), catalyst.nothing)
     return Planned(plan, df.sparkSession)
 
 
@@ -56,11 +58,16 @@ def mapped(
     plan = catalyst.map_in_arrow(
         call,
         catalyst.attributes(returned),
-        _plan_of(df),
+        logical_plan(df),
         False,
         catalyst.nothing,
     )
     return Planned(plan, df.sparkSession)
+
+
+def parsed_type(spark: SparkSession, schema: StructType | str) -> Any:
+    """Return a schema as the JVM knows it."""
+    return _catalyst(spark).type_of(schema)[1]
 
 
 @lru_cache(maxsize=4096)
@@ -102,7 +109,8 @@ class Planned(ClassicDataFrame):
         return Planned(catalyst.drop(names, self.plan), self._session)
 
 
-def _plan_of(df: DataFrame) -> Any:
+def logical_plan(df: DataFrame) -> Any:
+    """Return the plan of a frame, resolved or not."""
     return df.plan if isinstance(df, Planned) else df._jdf.logicalPlan()
 
 
@@ -166,7 +174,7 @@ class _Catalyst:
         self, task: ArrowTask, schema: StructType | str, columns: tuple[str, ...]
     ) -> tuple[Any, Any]:
         """Return the call of a Python function, as an expression, and the type that it returns."""
-        returned, jtype = self._type_of(schema)
+        returned, jtype = self.type_of(schema)
         command = self._pickle.dumps((task, returned))
         broadcasts: Any = self._no_list
         if len(command) > BROADCAST_BYTES:
@@ -188,7 +196,8 @@ class _Catalyst:
         function = self._function("headgate", python, jtype, kind, True, none, none)
         return self._session.expression(function.apply(self.columns(columns))), jtype
 
-    def _type_of(self, schema: StructType | str) -> tuple[Any, Any]:
+    def type_of(self, schema: StructType | str) -> tuple[Any, Any]:
+        """Return a schema as Python and as the JVM know it."""
         key = str(schema)
         if key not in self._types:
             parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema

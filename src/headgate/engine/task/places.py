@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from functools import lru_cache
+
+import psutil
 
 from headgate.core.ids import JobId, OperatorId
 from headgate.core.ports import ObjectStore
@@ -29,6 +32,20 @@ def executor_folder(job: JobId) -> str:
     """Return a folder of this executor for copies that it can lose."""
     first = os.environ.get(EXECUTOR_FOLDERS, "").partition(",")[0]
     return os.path.join(first or tempfile.gettempdir(), "headgate", job)
+
+
+@lru_cache(maxsize=1)
+def executor_host() -> str:
+    """Return the host of this executor as Spark calls it; empty in a local master's process.
+
+    Only the command line of its JVM says it: `... --executor-id 3 --hostname host-b ...`.
+    """
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process().parents():
+            words = process.cmdline()
+            if "--hostname" in words[:-1] and "--executor-id" in words:
+                return words[words.index("--hostname") + 1]
+    return ""
 
 
 def table_io(context: BatchContext, operator: OperatorId, subtask: int, attempt: str) -> TableIo:

@@ -20,7 +20,7 @@ from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId
 from headgate.engine.batch.context import BatchContext
 from headgate.engine.batch.reports import Reports, SubtaskReport
-from headgate.engine.task.places import table_io
+from headgate.engine.task.places import executor_host, table_io
 from headgate.state.tables import KeyedTable, MultiTable, TableIo, TimeTable
 from headgate.state.tables.io import WriteStats
 from headgate.state.tables.time_table import MergeRows
@@ -102,6 +102,7 @@ class StatefulSubtask:
             subtask=index,
             batch=self.context.batch,
             task=spark_task.taskAttemptId(),
+            host=executor_host(),
             tables=versions,
             rows_in=counted.rows,
             rows_out=rows_out,

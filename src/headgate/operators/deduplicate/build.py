@@ -44,4 +44,5 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ),
     )
     output = StructType([spark_schema[name] for name in names])
+    owned = builder.at_home(operator.id, owned, keys)
     return Frame(mapped(owned, spark_schema.names, subtask, output), aligned=True)

@@ -50,5 +50,6 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ),
         keyed=bool(keys),
     )
+    owned = builder.at_home(operator.id, owned, keys)
     frame = mapped(owned, arrow_schema.names, subtask, output)
     return Frame(frame, aligned=bool(keys) or parallelism == 1)

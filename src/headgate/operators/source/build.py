@@ -11,6 +11,7 @@ from headgate.connectors.base import (
 )
 from headgate.core.graph import OP_COLUMN, TIMESTAMP_COLUMN, Operator
 from headgate.engine.plan.builder import Builder
+from headgate.engine.plan.empty import no_rows
 from headgate.engine.plan.frame import Frame
 from headgate.engine.plan.observed import known_rows
 from headgate.engine.plan.plans import column, filtered, selected
@@ -55,11 +56,11 @@ def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
 
 
 def _empty(builder: Builder, spec: SourceSpec) -> DataFrame:
-    types = [(c.name, c.type) for c in spec.columns] + [(c.name, c.type) for c in spec.metadata]
-    columns = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types]
+    columns = [f"{quoted(c.name)} {c.type}" for c in spec.columns]
+    columns += [f"{quoted(c.name)} {c.type}" for c in spec.metadata]
     if spec.updating:
-        columns.append(f"CAST(NULL AS INT) AS {OP_COLUMN}")
-    return builder.spark.range(0, 0, 1, builder.context.parallelism).selectExpr(*columns)
+        columns.append(f"{OP_COLUMN} INT")
+    return no_rows(builder.spark, ", ".join(columns), builder.context.parallelism)
 
 
 def _with_event_time(

@@ -39,7 +39,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         keyed=bool(spec.keys),
     )
     pairs = mapped(
-        grouped,
+        builder.at_home(operator.id, grouped, [k.name for k in spec.keys]),
         spark_schema.names,
         subtask,
         _pair_schema(spec, spark_schema),

@@ -53,6 +53,7 @@ def build_by_rows(
     )
     fields = [StructField(name, spark_schema[name].dataType) for name in (*state_keys, *values)]
     fields += [StructField(WHICH, IntegerType()), StructField("_time", LongType())]
+    owned = builder.at_home(operator.id, owned, keys)
     bags = mapped(owned, spark_schema.names, subtask, StructType(fields))
     pairs = _pairs(spec, exchanged_by(bags, keys, parallelism), keys)
     schema, _ = builder.schema_of(f"{operator.id}/outputs", pairs)

@@ -44,6 +44,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     )
     subtask = builder.stateful(operator.id, task)
     schema = StructType([spark_schema[name] for name in task.output_schema().names])
+    owned = builder.at_home(operator.id, owned, keys)
     pairs = mapped(owned, spark_schema.names, subtask, schema)
     if spec.residual is not None:
         pairs = pairs.where(spec.residual)

@@ -48,6 +48,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
             merges={p.name: p.merge for p in spec.partials} if in_arrow else None,
         ),
     )
+    binned = builder.at_home(operator.id, binned, [*(k.name for k in spec.keys), "_time"])
     closed = mapped(binned, spark_schema.names, subtask, spark_schema)
     keys = [quoted(k.name) for k in spec.keys]
     if spec.rows:

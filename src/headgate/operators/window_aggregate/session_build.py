@@ -41,6 +41,7 @@ def build_session_aggregate(builder: Builder, operator: Operator, inputs: list[F
     )
     subtask = builder.stateful(operator.id, task, keyed=bool(keys))
     schema = StructType([spark_schema[name] for name in task.output_schema().names])
+    pieces = builder.at_home(operator.id, pieces, keys)
     closed = mapped(pieces, spark_schema.names, subtask, schema)
     if spec.rows:
         by = [*(quoted(key) for key in keys), START, END]
