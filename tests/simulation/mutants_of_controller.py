@@ -341,21 +341,23 @@ def damage_never_verified() -> list[Patch]:
 
 @mutant("at another parallelism a subtask loads only its own old runs")
 def rescale_keeps_old_subtasks() -> list[Patch]:
-    def part_of(runs: Any, parallelism: int, subtask: int) -> Any:
-        mine = [run for run in runs if f"-{subtask:03}-" in run.path]
-        return loading.in_order(mine)
+    def parts_of(runs: Any, parallelism: int) -> Any:
+        return [
+            loading.in_order(run for run in runs if f"-{subtask:03}-" in run.path)
+            for subtask in range(parallelism)
+        ]
 
-    return [(loading, "part_of", part_of)]
+    return [(loading, "parts_of", parts_of)]
 
 
 @mutant("an old filter is dropped when a run is divided again")
 def old_filters_dropped() -> list[Patch]:
-    real = loading.part_of
+    real = loading.parts_of
 
-    def part_of(runs: Any, parallelism: int, subtask: int) -> Any:
-        return real([replace(run, filters=()) for run in runs], parallelism, subtask)
+    def parts_of(runs: Any, parallelism: int) -> Any:
+        return real([replace(run, filters=()) for run in runs], parallelism)
 
-    return [(loading, "part_of", part_of)]
+    return [(loading, "parts_of", parts_of)]
 
 
 # ---- retention -------------------------------------------------------------------------------

@@ -5,8 +5,11 @@ Paths are relative to the job's folder in the state store. Times are microsecond
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
 
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.model import JsonValue, model
@@ -43,6 +46,9 @@ class RunRef:
     last_epoch: Epoch
     # All must hold for a row to belong to this subtask; empty = every row does.
     filters: tuple[HashFilter, ...] = ()
+    # Holds for every row of the file: the subtask that wrote it, and of how many it was one. Noted
+    # when the parallelism changes; None = not known.
+    written_by: HashFilter | None = None
 
 
 @model
@@ -52,7 +58,8 @@ class TableState:
     name: str
     kind: Literal["keyed", "time"]
     # The Arrow schema of the rows, as base64 of its IPC form: lets a restore check compatibility.
-    schema: str
+    # A thousand subtasks say the same: it is held once.
+    schema: Annotated[str, AfterValidator(sys.intern)]
     # For whoever reads the rows without the operator. Keyed tables: the columns that make a key,
     # and whether it is a bag, which holds many rows per key and from which a deletion takes one.
     keys: tuple[str, ...] = ()

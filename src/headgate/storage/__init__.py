@@ -7,6 +7,7 @@ from headgate.storage.counting import CountingStore, RequestCounts
 from headgate.storage.opening import job_folder, open_store
 from headgate.storage.prefix import PrefixStore
 from headgate.storage.retrying import RetryingStore, RetryPolicy
+from headgate.storage.side_by_side import side_by_side
 
 __all__ = [
     "CountingStore",
@@ -16,4 +17,5 @@ __all__ = [
     "RetryingStore",
     "job_folder",
     "open_store",
+    "side_by_side",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.storage.side_by_side import requests_at_once
 
 
 @dataclass
@@ -37,6 +38,10 @@ class CountingStore:
         self._inner = inner
         self._lock: threading.Lock = threading.Lock() if shared is None else shared._lock
         self.counts: RequestCounts = RequestCounts() if shared is None else shared.counts
+
+    @property
+    def requests_at_once(self) -> int:
+        return requests_at_once(self._inner)
 
     def get(self, path: str) -> bytes:
         self._add(gets=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from headgate.core.errors import ObjectExists
@@ -62,28 +63,27 @@ class LocalStore:
             return _info(path, target.stat())
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[ObjectInfo]:
-        with translated("list", prefix):
-            found = [info for info in self._walk(prefix) if info.path > after]
-        # Folders come in the order of the file system.
-        found.sort(key=lambda info: info.path)
-        return iter(found)
-
-    def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
         folder = prefix.strip("/")
-        pending = [f"{folder}/" if folder else ""]
-        while pending:
-            folder = pending.pop()
-            try:
-                entries = list(os.scandir(self._root / folder))
-            except (FileNotFoundError, NotADirectoryError):
-                # Removed since its parent was listed, or never there.
+        with translated("list", prefix):
+            yield from self._walk(f"{folder}/" if folder else "", after)
+
+    def _walk(self, folder: str, after: str) -> Iterator[ObjectInfo]:
+        """Yield the files of a folder in the order of their paths, as far as they are asked for."""
+        try:
+            entries = list(os.scandir(self._root / folder))
+        except (FileNotFoundError, NotADirectoryError):
+            # Removed since its parent was listed, or never there.
+            return
+        # What is in a folder is ordered by the slash behind its name, too.
+        named = {f"{folder}{e.name}{'/' if e.is_dir() else ''}": e for e in entries}
+        for path, entry in sorted(named.items(), key=itemgetter(0)):
+            if path <= after and not after.startswith(path):
+                # All of it comes before, if it is a folder.
                 continue
-            for entry in entries:
-                path = f"{folder}{entry.name}"
-                if entry.is_dir():
-                    if path != OWN_FOLDER:
-                        pending.append(f"{path}/")
-                    continue
+            if path.endswith("/"):
+                if path != f"{OWN_FOLDER}/":
+                    yield from self._walk(path, after)
+            elif path > after:
                 try:
                     yield _info(path, entry.stat())
                 except FileNotFoundError:

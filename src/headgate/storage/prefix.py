@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.storage.side_by_side import requests_at_once
 
 
 class PrefixStore:
@@ -14,6 +15,10 @@ class PrefixStore:
     def __init__(self, inner: ObjectStore, folder: str) -> None:
         self.inner = inner
         self.folder = folder.strip("/") + "/"
+
+    @property
+    def requests_at_once(self) -> int:
+        return requests_at_once(self.inner)
 
     def get(self, path: str) -> bytes:
         return self.inner.get(self.folder + path)

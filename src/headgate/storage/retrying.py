@@ -15,6 +15,7 @@ from headgate.core.backoff import backoff_ms
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
 from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.storage.side_by_side import requests_at_once
 from headgate.storage.translation import BAD_PATH, DENIED
 
 T = TypeVar("T")
@@ -51,6 +52,10 @@ class RetryingStore:
         self._policy = policy
         self._sleep = sleep
         self._uniform = uniform
+
+    @property
+    def requests_at_once(self) -> int:
+        return requests_at_once(self._inner)
 
     def get(self, path: str) -> bytes:
         return self._retry(lambda: self._inner.get(path))

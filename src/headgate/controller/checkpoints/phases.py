@@ -13,6 +13,9 @@ from headgate.core.checkpoint import EpochCut, SinkCommit, StagedFile, SubtaskAc
 from headgate.core.ids import Epoch, Generation, OperatorId
 from headgate.core.model import JsonValue, model
 
+# The database keeps a thousand notes of a job, and the service its newest ones in memory.
+SUBTASKS_NOTED_MAX = 100
+
 
 @model
 class CheckpointInFlight:
@@ -141,6 +144,7 @@ def sink_commits(phase: Recording, needs: tuple[OperatorNeed, ...]) -> tuple[Sin
 
 def summarize(phase: Recording, generation: Generation) -> CheckpointNote:
     """Return the checkpoint as history keeps it; `committed_ms` is filled in at its end."""
+    slowest = sorted(phase.acks, key=_took_ms, reverse=True)[:SUBTASKS_NOTED_MAX]
     subtasks = tuple(
         SubtaskNote(
             operator=ack.operator,
@@ -151,7 +155,7 @@ def summarize(phase: Recording, generation: Generation) -> CheckpointNote:
             new_objects=ack.new_objects,
             new_bytes=ack.new_bytes,
         )
-        for ack in phase.acks
+        for ack in sorted(slowest, key=lambda ack: (ack.operator, ack.subtask))
     )
     return CheckpointNote(
         generation=generation,
@@ -167,3 +171,7 @@ def summarize(phase: Recording, generation: Generation) -> CheckpointNote:
         final=phase.checkpoint.final,
         subtasks=subtasks,
     )
+
+
+def _took_ms(ack: SubtaskAck) -> float:
+    return ack.timings.alignment_ms + ack.timings.snapshot_ms + ack.timings.upload_ms

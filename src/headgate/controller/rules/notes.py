@@ -46,6 +46,7 @@ class CheckpointNote:
     new_bytes: int
     rows_staged: int
     final: bool
+    # The slowest hundred. All of them are in the metadata of the checkpoint.
     subtasks: tuple[SubtaskNote, ...] = ()
 
 

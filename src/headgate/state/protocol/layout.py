@@ -51,6 +51,12 @@ def generation_folder(generation: int) -> str:
     return f"{GENERATIONS}/{generation}"
 
 
+def behind_generation(generation: int) -> str:
+    """Return a path that is greater than all of a generation, and less than those after it."""
+    # The digit follows the slash in the order of characters.
+    return f"{generation_folder(generation)}0"
+
+
 def generation_record(generation: int) -> str:
     return f"{generation_folder(generation)}/generation.json"
 

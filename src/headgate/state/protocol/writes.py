@@ -20,6 +20,7 @@ generation stop early. Nothing is lost if it is read too late: the epoch record 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Literal
 
 from headgate.core.checkpoint import CheckpointRef
@@ -53,6 +54,7 @@ from headgate.state.protocol.records import (
     read,
     read_if_present,
 )
+from headgate.storage.side_by_side import side_by_side
 
 _log = logging.getLogger(__name__)
 
@@ -190,9 +192,21 @@ def highest_claimed(store: ObjectStore, job: JobId) -> Generation | None:
     deleted the records of the generations between, so a number above the fence can look free
     although it was used. The newest generations always have files: they are looked for.
     """
-    found = [layout.generation_of(info.path) for info in store.list(layout.GENERATIONS)]
-    known = [_readable_fence(store, job), *found]
-    return max((generation for generation in known if generation is not None), default=None)
+    known = (*_present(store), _readable_fence(store, job) or NO_GENERATION)
+    return max(known) or None
+
+
+def _present(store: ObjectStore) -> Iterator[Generation]:
+    """Yield the generations that have files, with one look at each: they may have many."""
+    after = ""
+    while (info := next(iter(store.list(layout.GENERATIONS, after=after)), None)) is not None:
+        generation = layout.generation_of(info.path)
+        if generation is None:
+            # Not a name of ours.
+            after = info.path
+            continue
+        yield generation
+        after = layout.behind_generation(generation)
 
 
 def is_fenced(store: ObjectStore, job: JobId, generation: Generation) -> bool:
@@ -259,8 +273,8 @@ def write_checkpoint(
     # Both are created, not put: another writer of the same attempt with other facts (a controller
     # that was replaced) must not change the files under a manifest that may already count.
     try:
-        for path, data in encoded.metadata:
-            store.create(path, data)
+        for _ in side_by_side(store, lambda entry: store.create(*entry), encoded.metadata):
+            pass
         failpoint("checkpoint.after_metadata")
         # The manifest goes before the epoch record: a crash between them leaves an unclaimed
         # checkpoint, which recovery ignores. The other order would claim what nobody can read.

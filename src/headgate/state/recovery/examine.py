@@ -8,8 +8,9 @@ was published already, nobody needs it any more.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from headgate.core.checkpoint import RunRef, SinkCommit, StagedFile, subtasks_owed
 from headgate.core.errors import CheckpointInvalid, ObjectNotFound
@@ -34,9 +35,16 @@ from headgate.state.protocol.records import (
     read,
     read_linked,
 )
+from headgate.storage.side_by_side import side_by_side
 
-# From this many runs of one generation on, one listing is cheaper than a request for each.
+# From this many files of one folder on, one listing is cheaper than a request for each.
 _HEADS_MAX = 16
+# A listing brings so many names at a time; longer ones are divided, to be had side by side.
+_PAGE = 1_000
+# Of files that are read to be verified, so much is held in memory at a time.
+_VERIFIED_BYTES_MAX = 256 << 20
+
+File = RunRef | StagedFile
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,10 @@ class Examiner:
 
     def metadata(self, manifest: Manifest) -> dict[OperatorId, OperatorCheckpointMetadata]:
         """Return all operators' metadata; raise `CheckpointInvalid` if one cannot be read."""
-        return {link.operator: self.linked(manifest, link) for link in manifest.operators}
+        unread = [link for link in manifest.operators if link not in self._links]
+        found = side_by_side(self.store, partial(self._read_metadata, manifest), unread)
+        self._links.update(zip(unread, found, strict=True))
+        return {link.operator: self._links[link] for link in manifest.operators}
 
     def linked(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
         """Return the metadata that a manifest names; raise `CheckpointInvalid` if it cannot."""
@@ -116,8 +127,7 @@ class Examiner:
             if link.role != "sink":
                 continue
             metadata = self.linked(manifest, link)
-            for file in metadata.staged():
-                self.check_file(file)
+            self.check_files(metadata.staged())
             commits.append(
                 SinkCommit(
                     operator=metadata.operator,
@@ -146,14 +156,25 @@ class Examiner:
                 return pending[number:]
         return pending
 
-    def check_file(self, file: RunRef | StagedFile) -> None:
+    def check_file(self, file: File) -> None:
         """Raise `CheckpointInvalid` if a file is not what its reference says."""
-        key = (file.path, file.bytes, file.checksum)
-        if key not in self._files:
-            self._files[key] = self._look_at(file)
-        error = self._files[key]
-        if error is not None:
-            raise error
+        self.check_files([file])
+
+    def check_files(self, files: Iterable[File]) -> None:
+        """Raise `CheckpointInvalid` if one of the files is not what its reference says.
+
+        Where the sizes are enough, the files of one folder are looked at with one listing.
+        """
+        by_key = {_key(file): file for file in files}
+        unknown = [file for key, file in by_key.items() if key not in self._files]
+        if self.verify_checksums:
+            self._look_at_each(unknown)
+        else:
+            self._look_by_folder(unknown)
+        for key in by_key:
+            error = self._files[key]
+            if error is not None:
+                raise error
 
     # ---- the manifest that counts ----
 
@@ -266,29 +287,53 @@ class Examiner:
         return found
 
     def _check_runs(self, runs: Iterable[RunRef]) -> None:
-        wanted = {run.path: run for run in runs}
-        by_generation: dict[Generation | None, list[RunRef]] = {}
-        for run in wanted.values():
-            by_generation.setdefault(layout.generation_of(run.path), []).append(run)
-        for generation, group in by_generation.items():
-            if self.verify_checksums or generation is None or len(group) <= _HEADS_MAX:
-                for run in group:
-                    self.check_file(run)
-                continue
-            listed = self.store.list(layout.runs_folder(generation))
-            sizes = {info.path: info.bytes for info in listed}
-            for run in group:
-                _check_size(run, sizes.get(run.path))
+        self.check_files(runs)
 
-    def _look_at(self, file: RunRef | StagedFile) -> CheckpointInvalid | None:
+    def _look_by_folder(self, files: Iterable[File]) -> None:
+        by_folder: dict[str | None, list[File]] = {}
+        for file in files:
+            by_folder.setdefault(_folder(file.path), []).append(file)
+        few: list[File] = []
+        for folder, group in by_folder.items():
+            if folder is None or len(group) <= _HEADS_MAX:
+                few.extend(group)
+            else:
+                self._look_in(folder, group)
+        self._look_at_each(few)
+
+    def _look_in(self, folder: str, files: Sequence[File]) -> None:
+        """Look at many files of one folder by listing it."""
+        folders = [folder]
+        if len(files) > _PAGE:
+            folders = sorted({file.path.rpartition("/")[0] for file in files})
+        sizes: dict[str, int] = {}
+        for listed in side_by_side(self.store, self._sizes_in, folders):
+            sizes.update(listed)
+        for file in files:
+            self._files[_key(file)] = _wrong_size(file, sizes.get(file.path))
+
+    def _sizes_in(self, folder: str) -> dict[str, int]:
+        return {info.path: info.bytes for info in self.store.list(folder)}
+
+    def _look_at_each(self, files: Sequence[File]) -> None:
+        most = None
+        if self.verify_checksums:
+            largest = max((file.bytes for file in files), default=0)
+            most = _VERIFIED_BYTES_MAX // max(1, largest)
+        found = side_by_side(self.store, self._look_at, files, most=most)
+        for file, error in zip(files, found, strict=True):
+            self._files[_key(file)] = error
+
+    def _look_at(self, file: File) -> CheckpointInvalid | None:
+        if not self.verify_checksums:
+            return _wrong_size(file, self._size(file.path))
         try:
-            if not self.verify_checksums:
-                _check_size(file, self._size(file.path))
-                return None
             data = fetch(self.store, file.path)
-            _check_size(file, len(data))
         except CheckpointInvalid as error:
             return error
+        wrong = _wrong_size(file, len(data))
+        if wrong is not None:
+            return wrong
         if f"sha256:{hashlib.sha256(data).hexdigest()}" != file.checksum:
             return CheckpointInvalid(
                 f"{file.path} does not have its checksum", code="corrupt", detail=file.path
@@ -302,12 +347,25 @@ class Examiner:
             return None
 
 
-def _check_size(file: RunRef | StagedFile, size: int | None) -> None:
+def _key(file: File) -> tuple[str, int, str]:
+    return file.path, file.bytes, file.checksum
+
+
+def _folder(path: str) -> str | None:
+    """Return the folder of a run or a staged file that is listed to look at many of them."""
+    run = layout.run_of(path)
+    if run is not None:
+        return layout.runs_folder(run[0])
+    staged = layout.staged_of(path)
+    return None if staged is None else layout.staging_folder(*staged)
+
+
+def _wrong_size(file: File, size: int | None) -> CheckpointInvalid | None:
     if size == file.bytes:
-        return
+        return None
     if size is None:
-        raise CheckpointInvalid(f"{file.path} is missing", code="missing", detail=file.path)
-    raise CheckpointInvalid(
+        return CheckpointInvalid(f"{file.path} is missing", code="missing", detail=file.path)
+    return CheckpointInvalid(
         f"{file.path} has {size} bytes, not {file.bytes}",
         code="truncated" if size < file.bytes else "corrupt",
         detail=file.path,

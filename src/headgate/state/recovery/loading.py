@@ -7,61 +7,112 @@ more filter, `hash mod new == j`. A row passes exactly one of these filters, so 
 one subtask; and because the old filters stay, rows that an old subtask had dropped (by compaction
 of its own part of a shared run) do not come back through the part of another.
 
-Two simplifications keep the lists short, both exact:
+Three simplifications keep the lists short, all exact:
 - the parts `(p, 0) ... (p, p-1)` of one run, all present, are the whole run again;
+- a run that subtask i of p wrote holds only hashes with the remainder i, so of n new subtasks only
+  those with the same remainder modulo gcd(p, n) can have rows of it: n / gcd(p, n) parts, not n;
 - a part that no row can be in (contradicting filters, or no fitting number between the smallest
   and the largest hash) is left out.
+
+What is done here costs as much as there are references before and after. That is the bound on
+a change of parallelism: from 1,000 to 2,000 every run has two parts, from 1,000 to 1,001 it has
+1,001, and a job of that size is refused with the numbers that fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations, product
 from math import gcd
 
 from headgate.core.checkpoint import HashFilter, RunRef, SubtaskLoad, TableState
-from headgate.core.errors import CheckpointInvalid
+from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.ids import OperatorId, Subtask
-from headgate.state.protocol.records import OperatorCheckpointMetadata, SubtaskState
+from headgate.state.protocol.records import OperatorCheckpointMetadata
 
 Filters = tuple[HashFilter, ...]
+
+# More references to runs than this, after a change of the parallelism, are refused: each is a file
+# that a subtask must open, and about a kilobyte in the controller, in the message to the worker
+# and in its driver.
+REFERENCES_MAX = 2_000_000
 
 
 def plan_subtasks(
     metadata: Mapping[OperatorId, OperatorCheckpointMetadata], parallelism: int
 ) -> tuple[SubtaskLoad, ...]:
-    """Return what each subtask of each operator with state tables loads."""
+    """Return what each subtask of each operator with state tables loads.
+
+    Raises `UserError` if a change of the parallelism would divide the runs into too many parts.
+    """
     loads: list[SubtaskLoad] = []
+    divided: dict[OperatorId, list[tuple[TableState, list[RunRef]]]] = {}
     for operator in sorted(metadata):
-        loads.extend(_plan_operator(metadata[operator], parallelism))
+        entry = metadata[operator]
+        if entry.parallelism != parallelism:
+            divided[operator] = [
+                (table, _whole(runs, entry.parallelism)) for table, runs in _tables_of_all(entry)
+            ]
+    _check_size(metadata, divided, parallelism)
+    for operator in sorted(metadata):
+        if operator in divided:
+            loads.extend(_divide(operator, divided[operator], parallelism))
+        elif any(state.tables for state in metadata[operator].subtasks):
+            loads.extend(_as_before(metadata[operator]))
     return tuple(loads)
 
 
-def _plan_operator(metadata: OperatorCheckpointMetadata, parallelism: int) -> Iterable[SubtaskLoad]:
-    if not any(state.tables for state in metadata.subtasks):
-        return ()
-    if metadata.parallelism == parallelism:
-        return (
-            SubtaskLoad(
-                operator=metadata.operator,
-                subtask=state.subtask,
-                tables=tuple(replace(t, runs=in_order(t.runs)) for t in state.tables),
-            )
-            for state in metadata.subtasks
-        )
-    tables = [
-        (table, _whole(runs, metadata.parallelism))
-        for table, runs in _tables_of_all(metadata.operator, metadata.subtasks)
-    ]
+def _as_before(metadata: OperatorCheckpointMetadata) -> Iterable[SubtaskLoad]:
     return (
         SubtaskLoad(
             operator=metadata.operator,
+            subtask=state.subtask,
+            tables=tuple(replace(t, runs=in_order(t.runs)) for t in state.tables),
+        )
+        for state in metadata.subtasks
+    )
+
+
+def _divide(
+    operator: OperatorId, tables: Sequence[tuple[TableState, list[RunRef]]], parallelism: int
+) -> Iterable[SubtaskLoad]:
+    if not tables:
+        return ()
+    parts = [(table, parts_of(runs, parallelism)) for table, runs in tables]
+    return (
+        SubtaskLoad(
+            operator=operator,
             subtask=Subtask(subtask),
-            tables=tuple(
-                replace(table, runs=part_of(runs, parallelism, subtask)) for table, runs in tables
-            ),
+            tables=tuple(replace(table, runs=of_all[subtask]) for table, of_all in parts),
         )
         for subtask in range(parallelism)
+    )
+
+
+def _check_size(
+    metadata: Mapping[OperatorId, OperatorCheckpointMetadata],
+    divided: Mapping[OperatorId, Sequence[tuple[TableState, list[RunRef]]]],
+    parallelism: int,
+) -> None:
+    """Refuse a change of the parallelism before it takes all memory."""
+    runs = [run for tables in divided.values() for _, of_table in tables for run in of_table]
+
+    def references(wanted: int) -> int:
+        return sum(len(_candidates(run, wanted)) for run in runs)
+
+    found = references(parallelism)
+    if found <= REFERENCES_MAX:
+        return
+    before = next(iter(metadata[operator].parallelism for operator in divided))
+    near = [before * n // 4 for n in (1, 2, 3, 5, 6, 8) if before * n % 4 == 0]
+    fitting = [str(n) for n in near or (before // 2, before * 2) if references(n) <= REFERENCES_MAX]
+    raise UserError(
+        f"to go from parallelism {before} to {parallelism}, {len(runs):,} files of state would be "
+        f"divided into {found:,} parts, and {REFERENCES_MAX:,} are the most. Choose a parallelism "
+        f"that has a large divisor in common with {before}"
+        + (f", for instance {' or '.join(fitting)}" if fitting else ""),
+        code="rescale_too_wide",
     )
 
 
@@ -70,18 +121,38 @@ def in_order(runs: Iterable[RunRef]) -> tuple[RunRef, ...]:
     return tuple(sorted(runs, key=lambda run: (run.last_epoch, run.path, _key(run.filters))))
 
 
-def part_of(runs: Iterable[RunRef], parallelism: int, subtask: int) -> tuple[RunRef, ...]:
-    """Return the part of the runs that belongs to one subtask of the new parallelism."""
-    added = HashFilter(parallelism=parallelism, subtask=Subtask(subtask))
-    parts = (replace(run, filters=(*run.filters, added)) for run in runs)
-    return in_order(part for part in parts if not is_empty(part, part.filters))
+def parts_of(runs: Iterable[RunRef], parallelism: int) -> list[tuple[RunRef, ...]]:
+    """Divide the runs: which part belongs to each of the subtasks of the new parallelism."""
+    parts: list[list[RunRef]] = [[] for _ in range(parallelism)]
+    owners = [HashFilter(parallelism=parallelism, subtask=Subtask(n)) for n in range(parallelism)]
+    for run in runs:
+        for subtask in _candidates(run, parallelism):
+            filters = (*run.filters, owners[subtask])
+            if not is_empty(run, filters):
+                parts[subtask].append(replace(run, filters=filters))
+    return [in_order(of_subtask) for of_subtask in parts]
+
+
+def _candidates(run: RunRef, parallelism: int) -> range:
+    """Return the subtasks of a parallelism to which the remainders let a row of the run belong."""
+    combined = _combine(_known(run, run.filters))
+    if combined is None:
+        return range(0)
+    modulus, residue = combined
+    common = gcd(modulus, parallelism)
+    return range(residue % common, parallelism, common)
+
+
+def _known(run: RunRef, filters: Filters) -> Filters:
+    """Return all that holds for the rows of the run that pass the filters."""
+    return filters if run.written_by is None else (run.written_by, *filters)
 
 
 def is_empty(run: RunRef, filters: Filters) -> bool:
     """Whether it is certain that no row of the run passes the filters."""
     if run.rows == 0:
         return True
-    combined = _combine(filters)
+    combined = _combine(_known(run, filters))
     if combined is None:
         return True
     if run.min_hash is None or run.max_hash is None:
@@ -107,21 +178,34 @@ def _combine(filters: Filters) -> tuple[int, int] | None:
 
 
 def _tables_of_all(
-    operator: OperatorId, subtasks: Sequence[SubtaskState]
+    metadata: OperatorCheckpointMetadata,
 ) -> list[tuple[TableState, list[RunRef]]]:
     """Collect each table's runs over all subtasks. Schema and kind are those of the first one."""
     found: dict[str, tuple[TableState, list[RunRef]]] = {}
-    for state in subtasks:
+    for state in metadata.subtasks:
+        owner = HashFilter(parallelism=metadata.parallelism, subtask=state.subtask)
         for table in state.tables:
             first, runs = found.setdefault(table.name, (table, []))
             if first.kind != table.kind:
                 raise CheckpointInvalid(
-                    f"operator {operator}: table {table.name} is {first.kind} in one subtask and "
-                    f"{table.kind} in another",
+                    f"operator {metadata.operator}: table {table.name} is {first.kind} in one "
+                    f"subtask and {table.kind} in another",
                     code="inconsistent",
                 )
-            runs.extend(table.runs)
+            runs.extend(_with_writer(run, owner) for run in table.runs)
     return [found[name] for name in sorted(found)]
+
+
+def _with_writer(run: RunRef, owner: HashFilter) -> RunRef:
+    """Note who wrote a run. One that is not filtered was written by the subtask that has it.
+
+    The least and the greatest hash bear witness: whoever calls for rows that are not its own in
+    spite of that is believed, and its runs are divided among all.
+    """
+    if run.filters or run.written_by is not None or run.min_hash is None or run.max_hash is None:
+        return run
+    remainders = {run.min_hash % owner.parallelism, run.max_hash % owner.parallelism}
+    return replace(run, written_by=owner) if remainders == {owner.subtask} else run
 
 
 def _whole(runs: Iterable[RunRef], parallelism: int) -> list[RunRef]:
@@ -147,36 +231,54 @@ def _collapse(parts: list[RunRef], parallelism: int) -> list[RunRef]:
             kept.append(part)
     for family in families.values():
         one = next(iter(family.values()))
-        base = one.filters[:-1]
+        whole = replace(one, filters=one.filters[:-1])
         missing = (
             HashFilter(parallelism=parallelism, subtask=Subtask(subtask))
-            for subtask in range(parallelism)
+            for subtask in _candidates(whole, parallelism)
             if subtask not in family
         )
-        if all(is_empty(one, (*base, item)) for item in missing):
-            kept.append(replace(one, filters=base))
+        if all(is_empty(whole, (*whole.filters, item)) for item in missing):
+            kept.append(whole)
         else:
             kept.extend(family.values())
     return kept
 
 
 def _check_disjoint(parts: list[RunRef]) -> None:
-    """Refuse a run of which two references share rows: they would be loaded twice."""
-    last = {part.filters[-1:] for part in parts}
-    if len(last) == len(parts) and len({_siblings(part) for part in parts}) == 1:
-        # The usual case, one rescale: different remainders of one division.
+    """Refuse a run of which two references share rows: they would be loaded twice.
+
+    Two remainders of one division have no row in common, so only references that agree in the
+    remainder by what their divisors have in common are compared. After ordinary changes of the
+    parallelism there are none.
+    """
+    if len(parts) == 1:
         return
-    for index, part in enumerate(parts):
-        for other in parts[:index]:
-            if not is_empty(part, part.filters + other.filters):
-                raise CheckpointInvalid(
-                    f"two subtasks own the same rows of {part.path}", code="inconsistent"
-                )
+    by_modulus: dict[int, dict[int, list[RunRef]]] = {}
+    for part in parts:
+        combined = _combine(part.filters)
+        if combined is not None:
+            modulus, residue = combined
+            by_modulus.setdefault(modulus, {}).setdefault(residue, []).append(part)
+    seen: list[int] = []
+    for modulus, by_residue in by_modulus.items():
+        for equal in by_residue.values():
+            _check_pairs(combinations(equal, 2))
+        for other in seen:
+            common = gcd(modulus, other)
+            others: dict[int, list[RunRef]] = {}
+            for residue, equal in by_modulus[other].items():
+                others.setdefault(residue % common, []).extend(equal)
+            for residue, equal in by_residue.items():
+                _check_pairs(product(equal, others.get(residue % common, ())))
+        seen.append(modulus)
 
 
-def _siblings(part: RunRef) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return what the parts of one division have in common."""
-    return _key(part.filters[:-1]), part.filters[-1].parallelism if part.filters else 0
+def _check_pairs(pairs: Iterable[tuple[RunRef, RunRef]]) -> None:
+    for part, other in pairs:
+        if not is_empty(part, part.filters + other.filters):
+            raise CheckpointInvalid(
+                f"two subtasks own the same rows of {part.path}", code="inconsistent"
+            )
 
 
 def _key(filters: Filters) -> tuple[tuple[int, int], ...]:

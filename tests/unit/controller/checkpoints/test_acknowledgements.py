@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -12,14 +13,20 @@ import pytest
 
 from headgate.controller.checkpoints import acknowledgements
 from headgate.controller.checkpoints.acknowledgements import Acknowledgements
-from headgate.controller.checkpoints.phases import Collecting
+from headgate.controller.checkpoints.phases import (
+    SUBTASKS_NOTED_MAX,
+    CheckpointInFlight,
+    Collecting,
+    Recording,
+    summarize,
+)
 from headgate.controller.rules.events import CheckpointRequested
 from headgate.controller.rules.generation import begin_generation
 from headgate.controller.rules.job_facts import JobFacts, Lineage, OperatorNeed
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.states.running import Running
 from headgate.controller.rules.step import step
-from headgate.core.checkpoint import SubtaskAck
+from headgate.core.checkpoint import EpochCut, SubtaskAck, SubtaskTimings
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.messages import SubtaskAcked
 
@@ -69,6 +76,24 @@ def test_an_older_set_is_not_changed_by_what_is_added_to_it() -> None:
     assert len(before.missing()) == 5
     assert (WINDOW, 1) in one.missing()
     assert (WINDOW, 0) in other.missing()
+
+
+# ---- what is remembered of many --------------------------------------------------------------
+
+
+def test_a_note_names_the_slowest_subtasks_however_many_there_are() -> None:
+    """Every checkpoint is noted in the database: its row must not grow with the subtasks."""
+    acks = tuple(
+        replace(ack(WINDOW, subtask, new_bytes=1), timings=SubtaskTimings(upload_ms=subtask % 500))
+        for subtask in range(MANY)
+    )
+    checkpoint = CheckpointInFlight(epoch=Epoch(1), attempt=1, started_ms=0)
+    cut = EpochCut(batches=(), watermark=0)
+    note = summarize(Recording(checkpoint=checkpoint, acks=acks, cut=cut), Generation(1))
+    assert note.new_bytes == MANY
+    assert len(note.subtasks) == SUBTASKS_NOTED_MAX
+    noted = [subtask.subtask for subtask in note.subtasks]
+    assert noted == [*range(450, 500), *range(950, 1_000)]
 
 
 # ---- the cost of one, in a whole step of the rules -------------------------------------------

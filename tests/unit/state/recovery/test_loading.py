@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -9,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.checkpoint import HashFilter, RunRef, SubtaskLoad, TableState
-from headgate.core.errors import CheckpointInvalid
+from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.state.protocol.records import OperatorCheckpointMetadata, SubtaskState
+from headgate.state.recovery import loading
 from headgate.state.recovery.loading import in_order, is_empty, plan_subtasks
 
 HASH = st.integers(-(2**31), 2**31 - 1) | st.integers(-20, 20)
 OPERATOR = OperatorId("op")
 
 
-def metadata(tables: list[tuple[TableState, ...]]) -> OperatorCheckpointMetadata:
+def metadata(tables: Sequence[tuple[TableState, ...]]) -> OperatorCheckpointMetadata:
     return OperatorCheckpointMetadata(
         job=JobId("job_1"),
         generation=Generation(1),
@@ -34,7 +36,7 @@ def metadata(tables: list[tuple[TableState, ...]]) -> OperatorCheckpointMetadata
     )
 
 
-def loads(tables: list[tuple[TableState, ...]], parallelism: int) -> list[SubtaskLoad]:
+def loads(tables: Sequence[tuple[TableState, ...]], parallelism: int) -> list[SubtaskLoad]:
     return list(plan_subtasks({OPERATOR: metadata(tables)}, parallelism))
 
 
@@ -229,3 +231,108 @@ def test_a_run_is_called_empty_only_if_no_hash_in_its_range_passes(
 def test_newer_runs_come_last() -> None:
     runs = [make_run("b", [1], 2), make_run("c", [1], 1), make_run("a", [1], 3)]
     assert [run.path for run in in_order(runs)] == ["c", "b", "a"]
+
+
+# ---- the cost: as many references as must be, and no more looks than references ----------------
+
+
+class Looks:
+    """Counts how often a part of a run is looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        real = loading.is_empty
+
+        def counted(run: RunRef, filters: tuple[HashFilter, ...]) -> bool:
+            self.count += 1
+            return real(run, filters)
+
+        monkeypatch.setattr(loading, "is_empty", counted)
+
+
+def large(subtasks: int) -> Model:
+    """A job whose every subtask has one run, with hashes of its own."""
+    model = Model(subtasks, {}, [[] for _ in range(subtasks)], {})
+    model.write(list(range(-3 * subtasks, 3 * subtasks)), 1, True)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("after", "parts"), [(200, 2), (120, 6), (50, 1), (80, 4), (100, 1), (20, 1)]
+)
+def test_a_run_is_divided_among_those_with_its_remainder(after: int, parts: int) -> None:
+    model = large(100)
+    model.rescale(after)
+    model.check()
+    assert sum(len(view) for view in model.views) == 100 * parts
+
+
+def test_dividing_looks_at_no_more_parts_than_it_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    for subtasks in (20, 200):
+        model, counted = large(subtasks), Looks(monkeypatch)
+        model.rescale(2 * subtasks)
+        model.rescale(subtasks)
+        monkeypatch.undo()
+        model.check()
+        looks.append(counted.count)
+    assert looks[1] <= 10 * looks[0]
+    assert looks[1] <= 200 * 6
+
+
+def test_the_parts_of_two_divisions_are_compared_by_their_remainders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Runs whose writers are not known go to everybody, twice: many parts of each."""
+    run = make_run("a", [-1000, 1000])
+    parts = [
+        replace(
+            run,
+            filters=(
+                HashFilter(parallelism=8, subtask=Subtask(one)),
+                HashFilter(parallelism=9, subtask=Subtask(other)),
+            ),
+        )
+        for one in range(8)
+        for other in range(9)
+    ]
+    tables = [
+        (TableState(name="t", kind="keyed", schema="s", runs=tuple(parts[n::12])),)
+        for n in range(12)
+    ]
+    counted = Looks(monkeypatch)
+    divided = loads(tables, 5)
+    # Each part goes to five; pairs of them would be 2,556.
+    assert counted.count <= 72 * 5
+    monkeypatch.undo()
+    for row_hash in range(-1000, 1001):
+        owners = [
+            load.subtask
+            for load in divided
+            for part in load.tables[0].runs
+            if passes(row_hash, part.filters)
+        ]
+        assert owners == [row_hash % 5]
+
+
+def test_a_run_with_hashes_of_others_is_divided_among_all() -> None:
+    """Whoever wrote it, nothing of it may be lost."""
+    stranger = TableState(name="t", kind="keyed", schema="s", runs=(make_run("a", [0, 99]),))
+    none = TableState(name="t", kind="keyed", schema="s")
+    split = loads([(stranger,), (none,)], 4)
+    assert [len(load.tables[0].runs) for load in split] == [1, 1, 1, 1]
+    assert all(run.written_by is None for load in split for run in load.tables[0].runs)
+
+
+def test_too_many_parts_are_refused_with_numbers_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loading, "REFERENCES_MAX", 500)
+    model = large(100)
+    with pytest.raises(UserError) as caught:
+        model.rescale(101)
+    assert caught.value.code == "rescale_too_wide"
+    assert "10,100 parts" in caught.value.message
+    assert "50 or 75 or 125 or 150 or 200" in caught.value.message
+    model.rescale(125)
+    model.check()

@@ -1,0 +1,1 @@
+"""What a job costs by its size: see `__main__.py`."""
