@@ -21,7 +21,7 @@ settings.load_profile("headgate")
 # Tests here start whole systems, each for many seconds: they belong to `make verify` (the marker
 # `verify`), but for those that say `quick`. Every other test belongs to `make test`.
 VERIFIED = tuple(
-    Path(__file__).parent / name for name in ("faults", "integration", "fuzz", "servers")
+    Path(__file__).parent / name for name in ("faults", "hosts", "integration", "fuzz", "servers")
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.processes import descendants, is_worker
@@ -27,10 +28,14 @@ class HeadgateProcess:
         failpoints: str = "",
         environment: dict[str, str] | None = None,
         listen: Callable[[dict[str, Any]], None] | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
-        env = {**os.environ, **(environment or {}), "HEADGATE_FAILPOINTS": failpoints}
+        """Start it. A `prefix` starts it elsewhere, as its only child, with `environment` alone."""
+        inherited = {} if prefix else os.environ
+        env = {**inherited, **(environment or {}), "HEADGATE_FAILPOINTS": failpoints}
+        self._is_elsewhere = bool(prefix)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "headgate", *arguments, "--json"],
+            [*prefix, sys.executable, "-m", "headgate", *arguments, "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -69,14 +74,23 @@ class HeadgateProcess:
                 if count == 0:
                     return flat
 
-    def finish(self) -> int:
+    def finish(self, *, within_seconds: float = WAIT_SECONDS) -> int:
         """Wait for the end; return the exit code."""
-        code = self.process.wait(timeout=WAIT_SECONDS)
+        if not self.has_ended(within_seconds=within_seconds):
+            self._take_events()
+            raise AssertionError(f"not at its end after {within_seconds} s: {self.story()}")
+        code = self.process.returncode
         for thread in self._threads:
             thread.join(timeout=30)
         while (event := self._incoming.get(timeout=30)) is not None:
             self.events.append(event)
         return code
+
+    def _take_events(self) -> None:
+        """Take over the events that nobody has waited for."""
+        with contextlib.suppress(queue.Empty):
+            while (event := self._incoming.get_nowait()) is not None:
+                self.events.append(event)
 
     def has_ended(self, *, within_seconds: float) -> bool:
         try:
@@ -87,12 +101,18 @@ class HeadgateProcess:
 
     def interrupt(self) -> None:
         """What Ctrl-C does."""
-        self.process.send_signal(signal.SIGINT)
+        self._signal(signal.SIGINT)
 
     def kill(self) -> None:
         """SIGKILL the controller; its workers must follow by themselves."""
-        self.process.kill()
+        self._signal(signal.SIGKILL)
         self.process.wait(timeout=30)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._is_elsewhere:
+            self.process.send_signal(number)
+        elif below := descendants(self.process.pid):
+            os.kill(below[0], number)
 
     def kill_worker(self) -> int:
         """SIGKILL the worker process, and return its pid."""

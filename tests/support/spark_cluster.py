@@ -15,6 +15,18 @@ import pyspark
 from tests.support.processes import descendants
 
 WAIT_SECONDS = 120.0
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+# Both say on standard error what happens to them.
+LOG4J = """\
+rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %m%n
+"""
 
 
 class SparkCluster:
@@ -24,7 +36,7 @@ class SparkCluster:
         self._root = root
         self._processes: list[subprocess.Popen[bytes]] = []
         self._logs: dict[int, Path] = {}
-        master = self._start("master", "org.apache.spark.deploy.master.Master", "--port", "0")
+        master = self._start("master", MASTER, "--port", "0")
         self.url = self._find(master, r"Starting Spark master at (spark://\S+)")[0]
         self.workers = [self._start_worker(number) for number in range(workers)]
         self._find(master, r"Registering worker", count=workers)
@@ -55,7 +67,7 @@ class SparkCluster:
         name = f"worker-{number}"
         return self._start(
             name,
-            "org.apache.spark.deploy.worker.Worker",
+            WORKER,
             *("--cores", "1", "--memory", "1g", "--work-dir", str(self._root / name), self.url),
         )
 
@@ -63,12 +75,7 @@ class SparkCluster:
         home = Path(pyspark.__file__).parent
         log = self._root / f"{name}.log"
         log4j = self._root / "log4j2.properties"
-        log4j.write_text(
-            "rootLogger.level = info\nrootLogger.appenderRef.stderr.ref = stderr\n"
-            "appender.stderr.type = Console\nappender.stderr.name = stderr\n"
-            "appender.stderr.target = SYSTEM_ERR\nappender.stderr.layout.type = PatternLayout\n"
-            "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %m%n\n"
-        )
+        log4j.write_text(LOG4J)
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
