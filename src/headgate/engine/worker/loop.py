@@ -67,6 +67,7 @@ class WorkerLoop:
         now_ms: Callable[[], int],
         cache_dir: str,
         explain: Callable[[Exception], ErrorInfo] = error_info,
+        before_batch: Callable[[], None] | None = None,
     ) -> None:
         positions = first_positions(
             start.plan, {name: source.initial_position for name, source in engine.sources.items()}
@@ -78,6 +79,7 @@ class WorkerLoop:
         self._now_ms = now_ms
         self._cache_dir = cache_dir
         self._explain = explain
+        self._before_batch = before_batch
         self._state = first_state(
             start,
             positions,
@@ -226,6 +228,8 @@ class WorkerLoop:
             case PlanCut():
                 return self._plan_cut(work)
             case RunBatch():
+                if self._before_batch is not None:
+                    self._before_batch()
                 return self._run_batch(work)
             case _:
                 assert_never(work)
