@@ -28,6 +28,8 @@ class JobSpec:
     source_idle_ms: int = 60_000
     verify_checksums: bool = True
     spark_conf: dict[str, str] = {}  # noqa: RUF012
+    # Folders that every host of the cluster sees under the same path.
+    shared_paths: tuple[str, ...] = ()
     # Settings for the planner (`--set key=value`).
     planner_options: dict[str, str] = {}  # noqa: RUF012
     # Operators (ids) whose state may be dropped because the query no longer has them.

@@ -30,7 +30,7 @@ def for_executors(conf: Mapping[str, str]) -> dict[str, str]:
     """Return what is to be set beside these settings, on any master that is not local."""
     daemon = str(Path(headgate_daemon.__file__).absolute())
     return {
-        FILES: _joined(conf.get(FILES), daemon, ","),
+        FILES: ",".join([*_parts(conf.get(FILES), ","), daemon]),
         DAEMON: Path(daemon).stem,
         f"spark.executorEnv.{headgate_daemon.DIGEST_VARIABLE}": own_digest(),
     }
@@ -41,12 +41,16 @@ def for_package(file: Path, conf: Mapping[str, str]) -> dict[str, str]:
 
     All that they need themselves is a Python of the driver's version, by its usual name.
     """
+    archive, folder = f"{file.absolute()}#{ARCHIVE_FOLDER}", f"./{ARCHIVE_FOLDER}/{LIBRARIES}"
+    # A job that is started again may have had another one.
+    others = [a for a in _parts(conf.get(ARCHIVES), ",") if not a.endswith(f"#{ARCHIVE_FOLDER}")]
+    folders = [f for f in _parts(conf.get(PYTHON_PATH), ":") if f != folder]
     return {
-        ARCHIVES: _joined(conf.get(ARCHIVES), f"{file.absolute()}#{ARCHIVE_FOLDER}", ","),
-        PYTHON_PATH: _joined(f"./{ARCHIVE_FOLDER}/{LIBRARIES}", conf.get(PYTHON_PATH), ":"),
+        ARCHIVES: ",".join([*others, archive]),
+        PYTHON_PATH: ":".join([folder, *folders]),
         PYTHON: conf.get(PYTHON, f"python{sys.version_info[0]}.{sys.version_info[1]}"),
     }
 
 
-def _joined(first: str | None, second: str | None, separator: str) -> str:
-    return separator.join(part for part in (first, second) if part)
+def _parts(value: str | None, separator: str) -> list[str]:
+    return [part for part in (value or "").split(separator) if part]
