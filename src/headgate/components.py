@@ -21,6 +21,7 @@ from headgate.core.errors import ExternalError, InternalError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.operators import ProcessSpec, SinkSpec
 from headgate.planner import plan
+from headgate.planner.local_paths import refuse_local_paths
 from headgate.storage.folder import is_local, local_path
 
 PARALLELISM_DEFAULT_MAX = 4
@@ -32,12 +33,36 @@ PREVIEW_PATH = "preview_path"
 def compile_job(spec: JobSpec) -> PipelineGraph:
     """Turn a job's text into its graph."""
     if spec.graph is not None:
+        check_places(spec.graph, spec)
         return spec.graph
     if spec.sql is None:
         raise InternalError(f"job {spec.name} has neither SQL nor a graph")
     graph = with_process_code(plan(spec.sql, udf_source=spec.udf_source), spec.process_code)
+    check_places(graph, spec)
     preview_path = spec.planner_options.get(PREVIEW_PATH)
     return graph if preview_path is None else with_preview_path(graph, preview_path)
+
+
+def check_places(graph: PipelineGraph, spec: JobSpec) -> None:
+    """Refuse a job on a cluster that reads, writes or keeps its state on one host's disk."""
+    refuse_local_paths(
+        graph, state_url=spec.state_url, master=spec.master, shared_paths=spec.shared_paths
+    )
+
+
+def package_settings(package: str | None, spark: dict[str, str]) -> dict[str, str]:
+    """Return these settings of Spark with those that let executors use a package.
+
+    Raises `UserError` if it was made by another Headgate or Python than this one.
+    """
+    if package is None:
+        return spark
+    # Whoever runs no package need not wait for what knows them.
+    from headgate.engine.executors.archive import check_package
+    from headgate.engine.executors.shipping import for_package
+
+    check_package(Path(package))
+    return spark | for_package(Path(package), spark)
 
 
 def process_code(graph: PipelineGraph) -> dict[str, str]:
@@ -212,10 +237,14 @@ def job_spec(
     graph: PipelineGraph | None = None,
     udf_source: str | None = None,
     code: dict[str, str] | None = None,
+    spark: dict[str, str] | None = None,
     allow_drop_state: tuple[str, ...] = (),
     allow_skip_published: bool = False,
 ) -> JobSpec:
-    """Return a job as the settings say; `code` is the `process_code` of its graph."""
+    """Return a job as the settings say; `code` is the `process_code` of its graph.
+
+    `spark` are settings of Spark that count before those of the settings.
+    """
     job = config.job
     return JobSpec(
         name=name,
@@ -231,7 +260,8 @@ def job_spec(
         source_idle_ms=job.source_idle,
         verify_checksums=job.verify_checksums,
         scratch_url=_scratch_url(job.scratch_url),
-        spark_conf=job.spark,
+        spark_conf=package_settings(job.package, job.spark | (spark or {})),
+        shared_paths=tuple(os.path.abspath(path) for path in job.shared_paths),
         allow_drop_state=allow_drop_state,
         allow_skip_published=allow_skip_published,
     )

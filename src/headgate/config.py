@@ -40,7 +40,13 @@ _FOREIGN = ("HEADGATE_SERVICE_", "HEADGATE_PORT")
 # How alike an unknown variable and a known one must be to be taken for a slip of the pen.
 _ALIKE = 0.75
 # Plain paths in the file are meant from the file's folder, not from wherever one happens to be.
-_PATHS = ("state_url", "job.scratch_url", "controller.data_dir", "controller.database_url")
+_PATHS = (
+    "state_url",
+    "controller.data_dir",
+    "controller.database_url",
+    "job.package",
+    "job.scratch_url",
+)
 SECRETS = ("server.token", "controller.database_url")
 
 
@@ -192,6 +198,12 @@ class JobConfig(Section):
         "default: the state store.",
     )
     master: str = Field("local", min_length=1, description="Spark master; `local` = this machine.")
+    package: str | None = Field(
+        None, description="What executors get: an archive made by `headgate package`."
+    )
+    shared_paths: tuple[str, ...] = Field(
+        (), description="Folders that every host of the cluster sees under the same path."
+    )
     spark: dict[str, str] = Field({}, description='Spark settings, `"spark.driver.memory" = "4g"`.')
 
 

@@ -19,6 +19,17 @@ from tests.support.processes import descendants, is_worker
 WAIT_SECONDS = 240.0
 
 
+def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "headgate", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+
+
 class HeadgateProcess:
     """`headgate ARGUMENTS --json` with its events as they come."""
 

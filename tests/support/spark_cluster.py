@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -39,7 +40,16 @@ class SparkCluster:
         master = self._start("master", MASTER, "--port", "0")
         self.url = self._find(master, r"Starting Spark master at (spark://\S+)")[0]
         self.workers = [self._start_worker(number) for number in range(workers)]
+        self._master = master
         self._find(master, r"Registering worker", count=workers)
+
+    def add_worker(self, host: str, environment: Mapping[str, str | None]) -> None:
+        """Start one more Worker, as another address of this machine, and wait until it is known.
+
+        Its executors have its environment; None takes a variable away.
+        """
+        self.workers.append(self._start_worker(len(self.workers), host, environment))
+        self._find(self._master, r"Registering worker", count=len(self.workers))
 
     def files(self, prefix: str) -> list[Path]:
         """Return the files that executors keep: `shuffle_`, `broadcast_`, ..."""
@@ -63,35 +73,50 @@ class SparkCluster:
             process.kill()
             process.wait(timeout=30)
 
-    def _start_worker(self, number: int) -> subprocess.Popen[bytes]:
+    def _start_worker(
+        self,
+        number: int,
+        host: str = "127.0.0.1",
+        environment: Mapping[str, str | None] | None = None,
+    ) -> subprocess.Popen[bytes]:
         name = f"worker-{number}"
         return self._start(
             name,
             WORKER,
             *("--cores", "1", "--memory", "1g", "--work-dir", str(self._root / name), self.url),
+            host=host,
+            changed=environment,
         )
 
-    def _start(self, name: str, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(
+        self,
+        name: str,
+        main_class: str,
+        *arguments: str,
+        host: str = "127.0.0.1",
+        changed: Mapping[str, str | None] | None = None,
+    ) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         log = self._root / f"{name}.log"
         log4j = self._root / "log4j2.properties"
         log4j.write_text(LOG4J)
-        environment = {
+        environment: dict[str, str | None] = {
             **os.environ,
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "SPARK_LOCAL_DIRS": str(self._root / "local"),
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={log4j}",
             "PYSPARK_PYTHON": sys.executable,
+            **(changed or {}),
         }
-        options = ("--host", "127.0.0.1", "--webui-port", "0")
+        options = ("--host", host, "--webui-port", "0")
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [str(home / "bin" / "spark-class"), main_class, *options, *arguments],
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env={key: value for key, value in environment.items() if value is not None},
                 start_new_session=True,
             )
         self._processes.append(process)

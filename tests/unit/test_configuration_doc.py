@@ -22,7 +22,7 @@ def table() -> str:
 
 def _default(setting: Setting) -> str:
     default = setting.field.default
-    if default is None or default == {}:
+    if default is None or default in ({}, ()):
         return ""
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from headgate.components import compile_job, process_code
@@ -13,6 +15,8 @@ from headgate.core.compat import Compatible, compare_graphs
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.model import from_json, to_json
+from headgate.engine.batch.udfs import _Body
+from headgate.engine.task.usercode import attribute_of_file
 from headgate.operators import ProcessSpec
 from headgate.planner import plan
 
@@ -74,3 +78,15 @@ def made_without_code(folder: Path) -> JobSpec:
 def test_a_file_that_cannot_be_read_is_refused_when_the_job_is_made(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"quiet\.py of a process operator cannot be read"):
         made(tmp_path / "quiet.py")
+
+
+def test_tasks_get_the_text_and_read_no_file() -> None:
+    text = "class Quiet:\n    answer = 42\n"
+    found = attribute_of_file("/on/no/host/quiet.py", "Quiet", text)
+    assert found.answer == 42
+
+
+def test_functions_travel_as_text() -> None:
+    source = "def double(x: int) -> int:\n    return x * 2\n"
+    sent = pickle.loads(pickle.dumps(_Body(source, "double", pa.int64())))
+    assert sent.over_arrays(pa.array([1, 2])).to_pylist() == [2, 4]

@@ -37,6 +37,18 @@ COMMANDS = (
         "Show the graph of a pipeline: operators, keys, state, append-only or updating.",
     ),
     _entry(
+        _LOCAL,
+        "package",
+        "local.package:package",
+        "Make the archive that Spark ships to executors that have only Python.",
+    ),
+    _entry(
+        _LOCAL,
+        "check",
+        "local.check:check",
+        "Compare every executor of a Spark cluster with this machine.",
+    ),
+    _entry(
         _CHECKPOINTS,
         "checkpoints",
         "inspection.checkpoints:checkpoints",

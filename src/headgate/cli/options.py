@@ -6,6 +6,16 @@ from typing import Annotated
 
 import typer
 
+Package = Annotated[
+    str | None,
+    typer.Option(help="What executors get: an archive made by `headgate package`."),
+]
+SharedPaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shared-path", help="A folder that every host of the cluster sees under the same path."
+    ),
+]
 AllowDropState = Annotated[
     list[str] | None,
     typer.Option(

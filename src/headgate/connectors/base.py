@@ -151,6 +151,27 @@ class KeyedLookup(Protocol):
         """
 
 
+# Asks another system a small question, and raises `ExternalError` or `UserError` if it does not
+# answer. Pickled into a task.
+ReachCheck = Callable[[], None]
+
+
+@runtime_checkable
+class ReachedInTasks(Protocol):
+    """A source, sink or lookup table whose system is asked by Spark's tasks, not only the driver.
+
+    On a cluster one task on every executor runs its check before the executor may work: with the
+    network, the environment and the credentials of that host.
+    """
+
+    def reach_check(self) -> ReachCheck | None:
+        """On the driver: return the check; None if no task of this table asks anything.
+
+        It can be pickled, changes nothing, and gives up after some ten seconds. It may run before
+        the target was looked at and created.
+        """
+
+
 # Hidden columns that `read` may add to the table's own.
 #
 # The row's own event time, if the connector knows one (impulse, nexmark). The engine takes it

@@ -77,6 +77,9 @@ class Connector:
     metadata_keys: Mapping[str, str] = field(default_factory=dict)
     # The columns of a table that declares none, if the connector knows them.
     columns: tuple[Column, ...] = ()
+    # Modules that it imports inside Spark's tasks, beyond Headgate and what that needs: every
+    # executor of a cluster must have them, in the driver's version.
+    task_modules: tuple[str, ...] = ()
 
     @property
     def parts(self) -> dict[Role, SourcePart | SinkPart | LookupPart]:
@@ -114,6 +117,10 @@ class Connector:
     def is_updating(self, role: Role, options: dict[str, JsonValue]) -> bool:
         """Whether the table holds an updating stream (`format = 'debezium_json'`, preview)."""
         return parse_options(self._options(role), options).updating
+
+    def local_path(self, role: Role, options: dict[str, JsonValue]) -> str | None:
+        """Return the path on the disks of the hosts that the table is, if it is one."""
+        return parse_options(self._options(role), options).local_path
 
     def open_source(self, spec: SourceSpec) -> Source:
         """Build the driver's half of a source; `spec.options` are normalized."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headgate.connectors.base import BAD_COLUMN, Source
+from headgate.connectors.base import BAD_COLUMN, ReachCheck, ReachedInTasks, Source
 from headgate.operators import LookupJoinSpec, SourceSpec
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class SourceLookup(ABC):
     @abstractmethod
     def version(self) -> str:
         """Return a text that is another one when the rows may be others."""
+
+    def reach_check(self) -> ReachCheck | None:
+        source = self._open_source(self._source)
+        return source.reach_check() if isinstance(source, ReachedInTasks) else None
 
     def read(self, spark: SparkSession, parallelism: int) -> DataFrame:
         # A source of its own each time: what it knows of files belongs to one reading.

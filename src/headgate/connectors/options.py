@@ -103,6 +103,14 @@ class ConnectorOptions(BaseModel):
         """Whether the rows are changes and not facts."""
         return False
 
+    @property
+    def local_path(self) -> str | None:
+        """The file or folder on the host's own disk that the table is; None if it is elsewhere.
+
+        On a cluster such a table is refused unless the user says that all hosts see the path.
+        """
+        return None
+
     def check_columns(self, columns: tuple[Column, ...]) -> None:
         """Raise `UserError` if the table's columns do not fit the options."""
 

@@ -136,6 +136,8 @@ class Progress:
     # Spark, and of that the slowest subtask's work on state and its writing to the store.
     timings: dict[str, float] = {}  # noqa: RUF012
     operators: dict[OperatorId, OperatorProgress] = {}  # noqa: RUF012
+    # Spark's executors that work for the job; None on a local master, which has none.
+    executors: int | None = None
 
 
 @model
@@ -143,6 +145,43 @@ class Heartbeat(WorkerEvent):
     kind: Literal["heartbeat"] = "heartbeat"
     generation: Generation
     progress: Progress
+
+
+@model
+class ExecutorInfo:
+    """One of Spark's executors."""
+
+    id: str
+    host: str
+    cores: int = 0
+
+
+@model
+class ExecutorLost:
+    executor: ExecutorInfo
+    # In Spark's words.
+    reason: str
+
+
+@model
+class ExecutorRefused:
+    """An executor that was sent away: what it lacks, each with the remedy."""
+
+    executor: ExecutorInfo
+    findings: tuple[str, ...]
+
+
+@model
+class ExecutorsChanged(WorkerEvent):
+    """Executors came or went. Said on a cluster only, before the micro-batch that follows."""
+
+    kind: Literal["executors_changed"] = "executors_changed"
+    generation: Generation
+    joined: tuple[ExecutorInfo, ...] = ()
+    lost: tuple[ExecutorLost, ...] = ()
+    refused: tuple[ExecutorRefused, ...] = ()
+    # How many there are now.
+    executors: int
 
 
 @model
@@ -200,6 +239,7 @@ WorkerMessage = Annotated[
     Register
     | Restored
     | Heartbeat
+    | ExecutorsChanged
     | SubtaskAcked
     | EpochCutDone
     | SinkPublished

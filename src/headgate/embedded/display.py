@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
@@ -19,6 +20,7 @@ from headgate.controller.rules.notes import (
     AbortNote,
     CheckpointNote,
     CleanupNote,
+    ExecutorsNote,
     Note,
     PhaseNote,
     SavepointNote,
@@ -64,6 +66,8 @@ def note_text(note: Note) -> str | None:
             return f"checkpoint {note.epoch} set aside: {note.reason}"
         case SavepointNote():
             return f"savepoint {note.name}: " + (note.failure or f"epoch {note.epoch}")
+        case ExecutorsNote():
+            return note.text()
         case CleanupNote():
             if note.failure is not None:
                 return f"cleanup failed: {note.failure}"
@@ -120,7 +124,7 @@ class RunDisplay:
                     self.epoch = announcement.note.epoch
                 text = note_text(announcement.note)
                 if text is not None:
-                    self._line(announcement.at_ms, f"[dim]{text}[/]")
+                    self._line(announcement.at_ms, f"[dim]{escape(text)}[/]")
             case ProgressMade():
                 self._take(announcement.progress)
         if self._live is not None:
@@ -147,6 +151,8 @@ class RunDisplay:
             (f"  in {progress.rows_in:,}  out {progress.rows_out:,}", ""),
             (f"  watermark {format_watermark(progress.watermark)}", ""),
         ]
+        if progress.executors is not None:
+            parts.append((f"  executors {progress.executors}", ""))
         if progress.lag_rows:
             parts.append((f"  lag {progress.lag_rows:,} rows", "yellow"))
         if progress.rows_late:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from headgate.components import job_spec, process_code
+from headgate.components import check_places, job_spec, process_code
 from headgate.config import load_config
 from headgate.core.errors import ErrorInfo, HeadgateError
 from headgate.core.model import model
@@ -80,10 +80,11 @@ def run_pipeline(request: RunRequest) -> RunResult:
         sql=request.sql,
         udf_source=request.udf_source,
         code=process_code(graph),
+        spark=request.spark,
         allow_drop_state=request.allow_drop_state,
         allow_skip_published=request.allow_skip_published,
     )
-    spec = replace(spec, spark_conf=spec.spark_conf | request.spark)
+    check_places(graph, spec)
     console = Console(highlight=False, file=io.StringIO() if request.quiet else None)
     ended = run_job(config, spec, graph, RunDisplay(console))
     status, progress = ended.status, ended.status.progress

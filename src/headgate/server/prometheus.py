@@ -180,6 +180,10 @@ def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
                 for operator, counted in progress.operators.items()
             ],
         )
+    if progress.executors is not None:
+        page.add(
+            "job_executors", "gauge", "Executors of its cluster.", [(labels, progress.executors)]
+        )
     if progress.lag_rows is not None:
         page.add("job_lag_rows", "gauge", "Rows that wait.", [(labels, progress.lag_rows)])
     page.add(

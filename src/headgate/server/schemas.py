@@ -66,6 +66,17 @@ class JobSettings(Request):
     retained_checkpoints: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     restarts_max: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
     max_batch_rows: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    package: str | None = Field(
+        None,
+        min_length=1,
+        description="What executors get: an archive made by `headgate package`, on the host of the"
+        " service.",
+    )
+    shared_paths: list[str] | None = Field(
+        None,
+        max_length=1_000,
+        description="Folders that every host of the cluster sees under the same path.",
+    )
     spark: dict[str, str] | None = None
     allow_drop_state: list[OperatorName] | None = Field(
         None,

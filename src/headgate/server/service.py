@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from headgate.components import job_spec, process_code
+from headgate.components import check_places, job_spec, package_settings, process_code
 from headgate.config import Config, JobConfig
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.assembling import check_spec
@@ -277,9 +277,10 @@ class Service:
             text = self.stored_text(wanted.pipeline)
         else:
             text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source)
-        code = process_code(self.compile(text))
+        graph = self.compile(text)
+        code = process_code(graph)
         config = self.config.model_copy(update={"job": _with(self.config.job, wanted)})
-        return job_spec(
+        spec = job_spec(
             config,
             name=wanted.pipeline,
             sql=text.sql,
@@ -288,6 +289,8 @@ class Service:
             allow_drop_state=tuple(wanted.allow_drop_state or ()),
             allow_skip_published=wanted.allow_skip_published,
         )
+        check_places(graph, spec)
+        return spec
 
     def restart_job(self, job: JobId, wanted: RestartJob) -> None:
         """Start a job again, perhaps with other settings or the pipeline's newest text."""
@@ -381,6 +384,8 @@ def _with(job: JobConfig, wanted: JobSettings) -> JobConfig:
         "retained_checkpoints": wanted.retained_checkpoints,
         "restarts_max": wanted.restarts_max,
         "max_batch_rows": wanted.max_batch_rows,
+        "package": wanted.package,
+        "shared_paths": None if wanted.shared_paths is None else tuple(wanted.shared_paths),
         "spark": None if wanted.spark is None else {**job.spark, **wanted.spark},
     }
     return job.model_copy(update={key: value for key, value in said.items() if value is not None})
@@ -399,7 +404,10 @@ def _respecified(spec: JobSpec, wanted: RestartJob) -> JobSpec:
         limits=limits,
         parallelism=wanted.parallelism or spec.parallelism,
         max_batch_rows=wanted.max_batch_rows or spec.max_batch_rows,
-        spark_conf=spec.spark_conf | (wanted.spark or {}),
+        spark_conf=package_settings(wanted.package, spec.spark_conf | (wanted.spark or {})),
+        shared_paths=(
+            spec.shared_paths if wanted.shared_paths is None else tuple(wanted.shared_paths)
+        ),
         allow_drop_state=(
             spec.allow_drop_state
             if wanted.allow_drop_state is None

@@ -63,6 +63,15 @@ class Folder:
         """Whether the folder is there. Object stores have no folders: always true."""
         return not is_local(self._url) or os.path.isdir(local_path(self._url))
 
+    def check_answers(self) -> None:
+        """Ask for the first file; raise if the folder is missing or its store does not answer.
+
+        Tried once: whoever asks wants to know now.
+        """
+        if not self.exists():
+            raise UserError(f"there is no folder '{self._url}'", code="path")
+        next(iter(open_adapter(self._url, self._options).list("")), None)
+
     def list(self, below: str = "") -> Iterator[ObjectInfo]:
         """List the files at every depth, in the order of their paths."""
         return self._store.list(below)

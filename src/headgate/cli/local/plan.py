@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli.local.pipeline_file import read_pipeline
-from headgate.cli.options import AllowDropState, AllowSkipPublished
+from headgate.cli.options import AllowDropState, AllowSkipPublished, SharedPaths
 from headgate.core.errors import SqlError
 from headgate.core.graph import PipelineGraph
 from headgate.core.model import to_json
@@ -37,6 +37,10 @@ def plan(
         str | None,
         typer.Option(help="Also say whether it could go on from the state that is there."),
     ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Also say whether it could run on this Spark master.")
+    ] = None,
+    shared_paths: SharedPaths = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
     allow_drop_state: AllowDropState = None,
     allow_skip_published: AllowSkipPublished = False,
@@ -44,13 +48,20 @@ def plan(
     """Show the graph of a pipeline: operators, keys, state, append-only or updating.
 
     With --state-dir it is compared with the job's newest checkpoint, as `run` would do it, and
-    nothing is written. Exit codes: 0 could go on, 1 refused because of the state, 2 refused SQL.
+    nothing is written. With --master, paths that only one host has are refused. Exit codes: 0 could
+    go on, 1 refused because of the state or of such a path, 2 refused SQL.
     """
     from headgate.planner.explain import explain
 
     given = read_pipeline(file, udfs)
     graph = planned_or_exit(given.sql, given.udf_source)
     typer.echo(to_json(graph, indent=2).decode() if as_json else explain(graph))
+    if master is not None:
+        from headgate.planner.local_paths import refuse_local_paths
+
+        refuse_local_paths(
+            graph, state_url=state_dir, master=master, shared_paths=shared_paths or ()
+        )
     if state_dir is not None:
         said = resumption(
             graph,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,8 @@ from rich.console import Console
 
 from headgate.cli.local.pipeline_file import read_pipeline
 from headgate.cli.local.plan import planned_or_exit
-from headgate.cli.options import AllowDropState, AllowSkipPublished
-from headgate.components import job_spec, process_code
+from headgate.cli.options import AllowDropState, AllowSkipPublished, Package, SharedPaths
+from headgate.components import check_places, job_spec, process_code
 from headgate.config import load_config
 from headgate.core.errors import UserError
 from headgate.embedded.display import RunDisplay
@@ -44,6 +43,8 @@ def run(
     master: Annotated[
         str | None, typer.Option(help="Spark master; default: this machine's cores.")
     ] = None,
+    package: Package = None,
+    shared_paths: SharedPaths = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
     allow_drop_state: AllowDropState = None,
     allow_skip_published: AllowSkipPublished = False,
@@ -70,6 +71,8 @@ def run(
             "job.checkpoint_interval": checkpoint_interval,
             "job.max_batch_rows": max_batch_rows,
             "job.master": master,
+            "job.package": package,
+            "job.shared_paths": shared_paths,
         },
     ).config
     spec = job_spec(
@@ -78,10 +81,11 @@ def run(
         sql=given.sql,
         udf_source=given.udf_source,
         code=process_code(graph),
+        spark=parse_settings(settings or []),
         allow_drop_state=tuple(allow_drop_state or ()),
         allow_skip_published=allow_skip_published,
     )
-    spec = replace(spec, spark_conf=spec.spark_conf | parse_settings(settings or []))
+    check_places(graph, spec)
     # Events as JSON are for programs: nothing else may stand between them.
     console = Console(highlight=False)
     ended = run_job(config, spec, graph, RunDisplay(console, as_json=as_json))
@@ -112,7 +116,7 @@ def _explain_failure(ended: Ended) -> None:
         return
     where = f" in operator {status.error.operator}" if status.error.operator else ""
     error.print(f"[red]failed{where}:[/] ", end="")
-    error.print(status.error.message, markup=False)
+    error.print(status.error.message, markup=False, soft_wrap=True)
     error.print(
         f"[dim]code {status.error.code}, {status.error.domain} error; worker log: "
         f"{ended.log_path}[/]"

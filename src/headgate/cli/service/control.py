@@ -9,7 +9,7 @@ import typer
 
 from headgate.cli.local.pipeline_file import read_text
 from headgate.cli.local.run import parse_settings
-from headgate.cli.options import AllowDropState, AllowSkipPublished
+from headgate.cli.options import AllowDropState, AllowSkipPublished, Package, SharedPaths
 from headgate.cli.render import print_json
 from headgate.cli.service.client import AsJson, ServiceClient, Token, Url, Wait, connect
 from headgate.cli.service.jobs import Job
@@ -44,6 +44,8 @@ def start(
     max_batch_rows: Annotated[
         int | None, typer.Option(min=1, help="Most rows of a source in one micro-batch.")
     ] = None,
+    package: Package = None,
+    shared_paths: SharedPaths = None,
     settings: Settings = None,
     allow_drop_state: AllowDropState = None,
     allow_skip_published: AllowSkipPublished = False,
@@ -58,6 +60,8 @@ def start(
         "parallelism": parallelism,
         "checkpoint_interval": checkpoint_interval,
         "max_batch_rows": max_batch_rows,
+        "package": package,
+        "shared_paths": shared_paths,
         "spark": parse_settings(settings) if settings else None,
         "allow_drop_state": allow_drop_state,
         "allow_skip_published": allow_skip_published,
@@ -111,6 +115,8 @@ def restart(
     allow_skip_published: AllowSkipPublished = False,
     parallelism: Parallelism = None,
     checkpoint_interval: Interval = None,
+    package: Package = None,
+    shared_paths: SharedPaths = None,
     settings: Settings = None,
     wait: Wait = True,
     timeout: Timeout = WAIT_SECONDS,
@@ -131,6 +137,8 @@ def restart(
             "allow_skip_published": allow_skip_published,
             "parallelism": parallelism,
             "checkpoint_interval": checkpoint_interval,
+            "package": package,
+            "shared_paths": shared_paths,
             "spark": parse_settings(settings) if settings else None,
         },
     )

@@ -19,6 +19,8 @@ from headgate.cli.render import (
     standard_console,
 )
 from headgate.cli.service.client import AsJson, Token, Url, connect
+from headgate.controller.rules.notes import ExecutorsNote
+from headgate.core.model import from_python
 
 jobs = typer.Typer(
     name="jobs",
@@ -128,6 +130,9 @@ def _entry_text(entry: dict[str, Any]) -> str:
             c = entry["cleanup"]
             freed = format_bytes(c["bytes_deleted"])
             return c["failure"] or f"{c['objects_deleted']} objects, {freed} deleted"
+        case "executors":
+            note: ExecutorsNote = from_python(ExecutorsNote, entry["executors"])
+            return note.text()
         case kind:
             detail = entry[kind] or {}
             shown = {k: v for k, v in detail.items() if v is not None}

@@ -11,6 +11,7 @@ from headgate.connectors.formats.options import ParquetOptions, SinkFormat, Sour
 from headgate.connectors.options import Bytes, Names, Seconds
 from headgate.core.errors import UserError
 from headgate.core.graph import Column
+from headgate.storage.folder import is_local, local_path
 
 FileFormat = Literal["json", "debezium_json", "csv", "raw_string", "parquet"]
 
@@ -35,6 +36,10 @@ class _Storage(ParquetOptions):
         rest = {key: value for key, value in values.items() if key not in keys}
         gathered = {key.removeprefix("storage."): str(values[key]) for key in keys}
         return {**rest, "storage": {**rest.get("storage", {}), **gathered}}
+
+    @property
+    def local_path(self) -> str | None:
+        return local_path(self.path) if is_local(self.path) else None
 
 
 class FilesystemSourceOptions(_Storage, SourceFormat):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headgate.connectors.base import KnownRows, SourceCut
@@ -26,7 +26,7 @@ from headgate.core.errors import InternalError, UserError
 from headgate.core.model import JsonValue, from_python, to_python
 from headgate.core.ports import ObjectInfo
 from headgate.operators import SourceSpec
-from headgate.storage.folder import is_local, local_path, open_folder
+from headgate.storage.folder import Folder, is_local, local_path, open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,6 +132,9 @@ class FilesystemSource:
             options=self._options,
         )
 
+    def reach_check(self) -> FolderReach:
+        return FolderReach(self._folder)
+
     def _read_parquet(
         self, spark: SparkSession, files: tuple[CutFile, ...], parallelism: int
     ) -> DataFrame:
@@ -146,6 +149,16 @@ class FilesystemSource:
                 read_with_arrow(spark, self._folder, by_arrow, self._spec.columns, parallelism)
             )
         return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+
+
+@dataclass(frozen=True)
+class FolderReach:
+    """Looks into the folder, in a task. The sink needs no such check: the driver publishes."""
+
+    folder: Folder
+
+    def __call__(self) -> None:
+        self.folder.check_answers()
 
 
 def _files_between(start: JsonValue, end: JsonValue) -> tuple[CutFile, ...]:

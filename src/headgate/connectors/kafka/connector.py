@@ -35,4 +35,5 @@ CONNECTOR = Connector(
         "key": "binary",
         "headers": "map<string,binary>",
     },
+    task_modules=("confluent_kafka",),
 )

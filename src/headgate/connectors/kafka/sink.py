@@ -29,6 +29,7 @@ from headgate.connectors.kafka.messages import (
     staged_messages,
 )
 from headgate.connectors.kafka.publishing import Target, publish, read_mark, write_plainly
+from headgate.connectors.kafka.reach import TopicReach
 from headgate.connectors.kafka.topics import ensure_commit_topic, ensure_topic
 from headgate.connectors.options import parse_options
 from headgate.connectors.secrets import Secrets
@@ -175,6 +176,11 @@ class KafkaSink:
             raise explained(error, doing, self._secrets) from error
 
     # ---- the target --------------------------------------------------------------------------
+
+    def reach_check(self) -> TopicReach:
+        """An epoch that is large enough is published by tasks."""
+        topic = self._options.topic
+        return TopicReach(topic, self._settings, self._secrets, may_be_missing=True)
 
     def check_target(self, job: JobId, *, resuming: bool) -> None:
         options = self._options

@@ -19,6 +19,7 @@ from headgate.connectors.kafka.cuts import (
     ranges_between,
     split_ranges,
 )
+from headgate.connectors.kafka.reach import TopicReach
 from headgate.connectors.kafka.reading import (
     FIELDS,
     PREFIX,
@@ -135,6 +136,9 @@ class KafkaSource:
             options=self._options,
             carried=carried,
         )
+
+    def reach_check(self) -> TopicReach:
+        return TopicReach(self._options.topic, self._settings, self._secrets)
 
     def checkpointed(self, position: JsonValue) -> None:
         """Let the group's offsets follow the checkpoints, for whoever watches them."""

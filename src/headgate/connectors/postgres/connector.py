@@ -35,4 +35,5 @@ CONNECTOR = Connector(
     api_version=1,
     sink=SinkPart(PostgresSinkOptions, _open_sink, guarantee="exactly_once", updating=True),
     lookup=LookupPart(PostgresLookupOptions, _open_lookup),
+    task_modules=("psycopg",),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +54,9 @@ class PostgresLookup:
 
         self._query = self._database.run(f"cannot look up in {self._options.table}", look)
         self._database.close()
+
+    def reach_check(self) -> DatabaseReach:
+        return DatabaseReach(self._options.table, self._database)
 
     def find(self, keys: pa.Table, schema: pa.Schema) -> pa.Table:
         values = [keys.column(name).to_pylist() for name in self._spec.primary_key]
@@ -114,6 +118,20 @@ class PostgresLookup:
             real.sql,
             sql.SQL(" AND ").join(equal),
         )
+
+
+@dataclass(frozen=True)
+class DatabaseReach:
+    """Logs in to the database, in a task. The sink needs no such check: the driver publishes."""
+
+    table: str
+    database: Database
+
+    def __call__(self) -> None:
+        try:
+            self.database.run(f"cannot look up in {self.table}", lambda c: c.execute(b"SELECT 1"))
+        finally:
+            self.database.close()
 
 
 def _raw(text: str) -> sql.SQL:

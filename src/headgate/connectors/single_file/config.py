@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from headgate.connectors.formats.options import SinkFormat, SourceFormat
+from headgate.storage.folder import local_path
 
 
 class SingleFileSourceOptions(SourceFormat):
@@ -15,6 +16,10 @@ class SingleFileSourceOptions(SourceFormat):
     path: str = Field(description="the file; it is complete before it is read")
     # Arroyo's tests set it: there a source waits to be started.
     wait_for_control: bool | None = Field(None, description="accepted; nothing waits here")
+
+    @property
+    def local_path(self) -> str | None:
+        return local_path(self.path)
 
 
 class SingleFileLookupOptions(SingleFileSourceOptions):
@@ -28,3 +33,7 @@ class SingleFileSinkOptions(SinkFormat):
 
     path: str = Field(description="the file; its folder must exist")
     overwrite: bool = Field(False, description="replace a file that another job has written")
+
+    @property
+    def local_path(self) -> str | None:
+        return local_path(self.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from headgate.connectors.base import SourceCut
@@ -17,6 +18,17 @@ from headgate.storage.folder import local_path, open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class FileReach:
+    """Looks whether the file is there, in a task."""
+
+    path: str
+
+    def __call__(self) -> None:
+        if not os.path.isfile(self.path):
+            raise UserError(f"there is no file '{self.path}'", code="path")
 
 
 class SingleFileSource:
@@ -47,6 +59,9 @@ class SingleFileSource:
         rows = lines - header
         lag = round((size - end) * rows / (end - start)) if end > start else 0
         return SourceCut(end=end, rows=rows, lag_rows=lag, finished=end >= size)
+
+    def reach_check(self) -> FileReach:
+        return FileReach(self._path)
 
     def read(
         self, spark: SparkSession, start: JsonValue, end: JsonValue, parallelism: int

@@ -17,6 +17,7 @@ from headgate.core.errors import ErrorInfo
 from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation
 from headgate.core.messages import (
     EpochCutDone,
+    ExecutorsChanged,
     Heartbeat,
     Register,
     Restored,
@@ -314,6 +315,7 @@ Event = (
     | Register
     | Restored
     | Heartbeat
+    | ExecutorsChanged
     | SubtaskAcked
     | EpochCutDone
     | SinkPublished

@@ -39,6 +39,7 @@ from headgate.core.errors import ErrorDomain, ErrorInfo, RetryHint
 from headgate.core.ids import Epoch, Generation
 from headgate.core.messages import (
     EpochCutDone,
+    ExecutorsChanged,
     Heartbeat,
     Register,
     Restored,
@@ -218,7 +219,14 @@ def _heard(
         case Heartbeat() | SubtaskAcked() | SourcesFinished():
             facts, notes = work_resumed(facts, now_ms)
             return facts, replace(running, last_heard_ms=now_ms), notes
-        case Register() | Restored() | EpochCutDone() | SinkPublished() | WorkerStopped():
+        case (
+            Register()
+            | Restored()
+            | ExecutorsChanged()
+            | EpochCutDone()
+            | SinkPublished()
+            | WorkerStopped()
+        ):
             return facts, replace(running, last_heard_ms=now_ms), ()
         case _:
             return facts, running, ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headgate.core.ids import Epoch, Generation, OperatorId, Subtask
+from headgate.core.messages import ExecutorInfo, ExecutorLost, ExecutorRefused
 from headgate.core.model import model
 
 
@@ -91,4 +92,36 @@ class SkippedNote:
     reason: str
 
 
-Note = PhaseNote | CheckpointNote | AbortNote | SavepointNote | CleanupNote | SkippedNote
+@model
+class ExecutorsNote:
+    """Spark's executors that came and went, and those that were sent away."""
+
+    generation: Generation
+    joined: tuple[ExecutorInfo, ...] = ()
+    lost: tuple[ExecutorLost, ...] = ()
+    refused: tuple[ExecutorRefused, ...] = ()
+    # How many there are now.
+    executors: int
+
+    def text(self) -> str:
+        """Return it in one line."""
+        told = [f"executor {e.id} joined on {e.host} ({e.cores} cores)" for e in self.joined]
+        told += [
+            f"executor {e.executor.id} on {e.executor.host} was lost: {e.reason}" for e in self.lost
+        ]
+        told += [
+            f"executor {e.executor.id} on {e.executor.host} was sent away: {'; '.join(e.findings)}"
+            for e in self.refused
+        ]
+        return f"{'. '.join(told)}. There are {self.executors} now"
+
+
+Note = (
+    PhaseNote
+    | CheckpointNote
+    | AbortNote
+    | SavepointNote
+    | CleanupNote
+    | SkippedNote
+    | ExecutorsNote
+)

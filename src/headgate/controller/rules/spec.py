@@ -30,6 +30,8 @@ class JobSpec:
     # See `RunSettings`.
     scratch_url: str = ""
     spark_conf: dict[str, str] = {}  # noqa: RUF012
+    # Folders that every host of the cluster sees under the same path.
+    shared_paths: tuple[str, ...] = ()
     # Settings for the planner (`--set key=value`).
     planner_options: dict[str, str] = {}  # noqa: RUF012
     # Operators (ids) whose state may be dropped because the query no longer has them.

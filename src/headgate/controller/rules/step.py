@@ -22,7 +22,7 @@ from headgate.controller.rules.events import (
 )
 from headgate.controller.rules.generation import view_of
 from headgate.controller.rules.job_facts import JobFacts
-from headgate.controller.rules.notes import CleanupNote
+from headgate.controller.rules.notes import CleanupNote, ExecutorsNote
 from headgate.controller.rules.outcome import Step
 from headgate.controller.rules.state import JobState
 from headgate.controller.rules.states.checkpoint_stopping import (
@@ -43,7 +43,7 @@ from headgate.controller.rules.states.scheduling import Scheduling, step_schedul
 from headgate.controller.rules.states.stopped import Stopped, step_stopped
 from headgate.controller.rules.states.stopping import Stopping, step_stopping
 from headgate.core.ids import Generation
-from headgate.core.messages import WorkerEvent
+from headgate.core.messages import ExecutorsChanged, WorkerEvent
 
 
 def step(state: JobState, event: Event, now_ms: int) -> Step[JobState]:
@@ -55,6 +55,8 @@ def step(state: JobState, event: Event, now_ms: int) -> Step[JobState]:
         return Step(state)
     if isinstance(event, CleanupDone | CleanupFailed):
         return _cleanup_over(state, event, now_ms)
+    if isinstance(event, ExecutorsChanged):
+        return _executors_changed(state, event, now_ms)
     if isinstance(event, TakenUp):
         # A cleanup dies with the process that ran it.
         facts = replace(state.facts, claimant=event.claimant, cleaning_since_ms=None)
@@ -109,6 +111,19 @@ def _cleanup_over(
     facts = replace(state.facts, cleaning_since_ms=None, cleanup_unfinished=not done.finished)
     cleaned = replace(state, facts=facts)
     after = _dispatch(cleaned, event, now_ms)
+    return replace(after, notes=(note, *after.notes))
+
+
+def _executors_changed(state: JobState, event: ExecutorsChanged, now_ms: int) -> Step[JobState]:
+    """Whatever the job is at, it is worth remembering; beyond that the worker is alive."""
+    note = ExecutorsNote(
+        generation=event.generation,
+        joined=event.joined,
+        lost=event.lost,
+        refused=event.refused,
+        executors=event.executors,
+    )
+    after = _dispatch(state, event, now_ms)
     return replace(after, notes=(note, *after.notes))
 
 

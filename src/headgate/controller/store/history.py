@@ -7,6 +7,7 @@ from headgate.controller.rules.notes import (
     AbortNote,
     CheckpointNote,
     CleanupNote,
+    ExecutorsNote,
     Note,
     PhaseNote,
     SavepointNote,
@@ -18,7 +19,7 @@ from headgate.core.model import model
 
 TRANSITION = "transition"
 # What an entry may be; each is kept for a time of its own.
-ENTRY_KINDS = (TRANSITION, "phase", "abort", "savepoint", "cleanup", "skipped")
+ENTRY_KINDS = (TRANSITION, "phase", "abort", "savepoint", "cleanup", "skipped", "executors")
 
 
 @model
@@ -43,6 +44,7 @@ class HistoryEntry:
     savepoint: SavepointNote | None = None
     cleanup: CleanupNote | None = None
     skipped: SkippedNote | None = None
+    executors: ExecutorsNote | None = None
 
 
 def entries_of(change: Change) -> list[HistoryEntry]:
@@ -79,7 +81,8 @@ def _is_routine(note: Note) -> bool:
 
 
 def _noted(
-    note: PhaseNote | AbortNote | SavepointNote | CleanupNote | SkippedNote, at_ms: int
+    note: PhaseNote | AbortNote | SavepointNote | CleanupNote | SkippedNote | ExecutorsNote,
+    at_ms: int,
 ) -> HistoryEntry:
     match note:
         case PhaseNote():
@@ -92,3 +95,5 @@ def _noted(
             return HistoryEntry(at_ms=at_ms, kind="cleanup", cleanup=note)
         case SkippedNote():
             return HistoryEntry(at_ms=at_ms, kind="skipped", skipped=note)
+        case ExecutorsNote():
+            return HistoryEntry(at_ms=at_ms, kind="executors", executors=note)

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headgate.core.masters import is_local
 from headgate.engine.batch.reports import Reports
 
 
@@ -27,7 +28,7 @@ class Reruns:
     spark: SparkSession
 
     def __post_init__(self) -> None:
-        self._asks = not str(self.spark.sparkContext.master).startswith("local")
+        self._asks = not is_local(str(self.spark.sparkContext.master))
 
     def begin(self, batch: int) -> None:
         """Give the jobs of an action a name to be found by."""

@@ -12,7 +12,9 @@ from typing import Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from headgate.core.masters import is_local, is_this_machine
 from headgate.core.messages import RunSettings, SpareSettings
+from headgate.engine.executors.shipping import PYTHON, for_executors
 from headgate.engine.jvm.class_archive import java_options, rehearse
 from headgate.engine.jvm.gateway import StartingJvm
 
@@ -103,16 +105,14 @@ def _run_settings(wanted: SpareSettings) -> RunSettings:
 
 
 def _prepare_environment(settings: RunSettings) -> None:
-    # Spark would otherwise pick any `python3` for its workers.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Spark would otherwise pick any `python3` for its workers. On other hosts Python may be
+    # elsewhere; here there is no reason to run another one.
+    named = None if is_local(settings.master) else settings.spark_conf.get(PYTHON)
+    os.environ["PYSPARK_PYTHON"] = named or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Loopback is enough for a local session, and a laptop's host name may not resolve.
-    if _is_loopback(settings):
+    if is_this_machine(settings.master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-def _is_loopback(settings: RunSettings) -> bool:
-    return "127.0.0.1" in settings.master or settings.master.startswith("local")
 
 
 def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
@@ -161,11 +161,13 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
             # So do the sockets of its Python workers.
             defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
-    if not settings.master.startswith("local"):
+    if not is_local(settings.master):
         defaults |= _LOCALITY
-    if _is_loopback(settings):
+    if is_this_machine(settings.master):
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required
+    if not is_local(settings.master):
+        configured |= for_executors(configured)
     configured[JAVA_OPTIONS] = _java_options(configured.get(JAVA_OPTIONS, ""))
     return configured
 

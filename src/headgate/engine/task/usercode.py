@@ -31,27 +31,12 @@ def module_namespace(source: str, name: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def attribute_of_file(path: str, attribute: str, text: str | None) -> Any:
-    """Return what a user's file defines under a name.
-
-    Without its `text`, which graphs of older versions do not have, it is read where the task runs.
-    """
-    source = _read(path) if text is None else text
-    namespace = module_namespace(source, os.path.basename(path))
+def attribute_of_file(path: str, attribute: str, text: str) -> Any:
+    """Return what a user's file, of this text, defines under a name. No file is read."""
+    namespace = module_namespace(text, os.path.basename(path))
     if attribute not in namespace:
         raise UdfError(f"the Python file {path} defines no '{attribute}'")
     return namespace[attribute]
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError as error:
-        raise UdfError(
-            f"the Python file {path} cannot be read here: {error}. Put it where every executor "
-            "can read it.",
-        ) from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from headgate.connectors.registry import connector
 from headgate.core.errors import ErrorInfo, ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId, WorkerId
+from headgate.core.masters import is_local
 from headgate.core.messages import (
     Assignment,
     Heartbeat,
@@ -29,6 +31,9 @@ from headgate.core.messages import (
     TaskFailed,
 )
 from headgate.engine.batch.microbatch import Engine
+from headgate.engine.executors.cluster import Cluster
+from headgate.engine.executors.survey import question_for
+from headgate.engine.executors.watch import ExecutorWatch
 from headgate.engine.jvm.session import adopt_session, jvm_is_gone
 from headgate.engine.worker.link import ControllerLink
 from headgate.engine.worker.loop import WorkerLoop
@@ -103,9 +108,20 @@ def run(
                 if isinstance(o.spec, SinkSpec)
             },
         )
-        explain = partial(_explained, spark)
-        loop = WorkerLoop(start, engine, link, now_ms, scratch, _cache_dir(settings), explain)
-        heart.watch(loop)
+        watch = _watch(start, link, spark)
+        if watch is not None:
+            watch.begin()
+        loop = WorkerLoop(
+            start,
+            engine,
+            link,
+            now_ms,
+            scratch,
+            _cache_dir(settings),
+            partial(_explained, spark, watch),
+            None if watch is None else watch.before_batch,
+        )
+        heart.watch(loop, watch)
         return loop.run()
     except Exception as error:
         if jvm_is_gone(spark):
@@ -122,9 +138,25 @@ def run(
 
 def _cache_dir(settings: RunSettings) -> str | None:
     """Return the folder of copies of runs; None = each executor has its own."""
-    if not settings.master.startswith("local"):
+    if not is_local(settings.master):
         return None
     return settings.cache_dir or os.path.join(settings.scratch_dir, "cache")
+
+
+def _watch(start: Start, link: ControllerLink, spark: SparkSession) -> ExecutorWatch | None:
+    """Return what compares the executors with the driver; on a local master there are none."""
+    settings = start.settings
+    if is_local(settings.master):
+        return None
+    return ExecutorWatch(
+        Cluster(spark.sparkContext),
+        question_for(start.graph, settings.state_url, start.job),
+        start.generation,
+        link.send,
+        slots=start.parallelism,
+        # Who starts a job for the first time is there to act upon what is wrong.
+        strict=start.plan.checkpoint is None,
+    )
 
 
 def _opened(operator: OperatorId, spec: SinkSpec, spark: SparkSession) -> Sink:
@@ -136,10 +168,15 @@ def _opened(operator: OperatorId, spec: SinkSpec, spark: SparkSession) -> Sink:
     return sink
 
 
-def _explained(spark: SparkSession, error: Exception) -> ErrorInfo:
+def _explained(spark: SparkSession, watch: ExecutorWatch | None, error: Exception) -> ErrorInfo:
     """Say what an error of this generation means. Whatever fails without its JVM fails for that."""
     log.error("the generation has failed", exc_info=error)
-    return error_info(_jvm_lost() if jvm_is_gone(spark) else error)
+    if jvm_is_gone(spark):
+        return error_info(_jvm_lost())
+    if watch is not None:
+        # An executor that was lost may be why.
+        watch.report()
+    return error_info(error)
 
 
 def _jvm_lost() -> ExternalError:
@@ -157,14 +194,15 @@ class _Heart:
         self._start = start
         self._link = link
         self._loop: WorkerLoop | None = None
+        self._executors: ExecutorWatch | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def watch(self, loop: WorkerLoop) -> None:
-        self._loop = loop
+    def watch(self, loop: WorkerLoop, executors: ExecutorWatch | None) -> None:
+        self._loop, self._executors = loop, executors
 
     def stop(self) -> None:
         self._stopped.set()
@@ -173,4 +211,6 @@ class _Heart:
         interval = self._start.settings.heartbeat_interval_ms / 1000
         while not self._stopped.wait(interval):
             progress = self._loop.progress if self._loop is not None else Progress()
+            if self._executors is not None:
+                progress = replace(progress, executors=self._executors.count)
             self._link.send(Heartbeat(generation=self._start.generation, progress=progress))

@@ -69,6 +69,7 @@ class WorkerLoop:
         scratch: ScratchSpace,
         cache_dir: str | None,
         explain: Callable[[Exception], ErrorInfo] = error_info,
+        before_batch: Callable[[], None] | None = None,
     ) -> None:
         positions = first_positions(
             start.plan, {name: source.initial_position for name, source in engine.sources.items()}
@@ -81,6 +82,7 @@ class WorkerLoop:
         self._scratch = scratch
         self._cache_dir = cache_dir
         self._explain = explain
+        self._before_batch = before_batch
         self._state = first_state(
             start,
             positions,
@@ -229,6 +231,8 @@ class WorkerLoop:
             case PlanCut():
                 return self._plan_cut(work)
             case RunBatch():
+                if self._before_batch is not None:
+                    self._before_batch()
                 return self._run_batch(work)
             case _:
                 assert_never(work)

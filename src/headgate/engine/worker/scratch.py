@@ -15,6 +15,7 @@ from typing import Protocol
 
 from headgate.core.errors import HeadgateError
 from headgate.core.ids import Generation, JobId
+from headgate.core.masters import is_local
 from headgate.core.messages import RunSettings, Start
 from headgate.core.ports import ObjectStore
 from headgate.engine.batch.context import PipelineState
@@ -52,7 +53,7 @@ def shared_folder(settings: RunSettings, job: JobId, generation: Generation) -> 
     """Return the folder of a generation that all executors see; None if there is none."""
     if settings.scratch_url:
         return os.path.join(local_path(settings.scratch_url), job, str(generation))
-    return settings.scratch_dir if settings.master.startswith("local") else None
+    return settings.scratch_dir if is_local(settings.master) else None
 
 
 def discard_older(settings: RunSettings, job: JobId, generation: Generation) -> None:

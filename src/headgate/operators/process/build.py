@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from headgate.core.errors import UdfError
 from headgate.core.graph import TIMESTAMP_COLUMN, Operator
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.frame import Frame
@@ -42,7 +43,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
         ProcessTask(
             file=spec.file,
             attribute=spec.attribute,
-            code=spec.code,
+            code=_read(spec.file) if spec.code is None else spec.code,
             schema=arrow_schema,
             keys=tuple(keys) or (NO_KEY,),
             columns=tuple(e.name for e in columns),
@@ -53,3 +54,15 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     owned = builder.at_home(operator.id, owned, keys)
     frame = mapped(owned, arrow_schema.names, subtask, output)
     return Frame(frame, aligned=bool(keys) or parallelism == 1)
+
+
+def _read(path: str) -> str:
+    """Read the file of a graph that does not have its text; on the driver, never in a task."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise UdfError(
+            f"the Python file {path} of a process operator cannot be read by the driver: {error}. "
+            "Put it back, or make the job anew: its text is then stored with it.",
+        ) from error

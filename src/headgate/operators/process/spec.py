@@ -25,8 +25,8 @@ class ProcessSpec(OperatorSpec):
     keys: tuple[NamedExpr, ...]
     exprs: tuple[NamedExpr, ...]
     output: tuple[Column, ...]
-    # The text of the file as it was when the job was made; None in graphs of older versions, whose
-    # tasks read the file themselves. It does not decide whether state fits: the class's name does.
+    # The text of the file as it was when the job was made; None in graphs of older versions, for
+    # which the driver reads the file. It does not decide whether state fits: the class's name does.
     code: Annotated[str | None, Field(exclude_if=lambda text: text is None)] = None
 
     def title(self, inputs: int) -> str:

@@ -42,8 +42,8 @@ class ProcessTask:
 
     file: str
     attribute: str
-    # The text of the file; None = it is read where the task runs.
-    code: str | None
+    # The text of the file: it travels with the task.
+    code: str
     schema: pa.Schema
     keys: tuple[str, ...]
     # What the user sees of a row.
