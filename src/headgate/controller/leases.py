@@ -48,6 +48,8 @@ class LeaseKeeper:
         # Since when each lease holds for its whole time, or longer.
         self._since_ms: dict[JobId, int] = {}
         self._renewed_ms = self._clock.now_ms()
+        # When the database answered again after it had not done so; None = it always has.
+        self._back_ms: int | None = None
         # What the workers said that is stored already.
         self._stored_ms: dict[JobId, int] = {}
         self._closed = threading.Event()
@@ -84,6 +86,16 @@ class LeaseKeeper:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
+    def is_back_only_now(self) -> bool:
+        """Whether the database was away until a moment ago, for us and so perhaps for all.
+
+        Leases have run out meanwhile. Those who hold them are to have the time to renew them.
+        """
+        silent = self.silent_ms() > self._ttl_ms * 2 // 3
+        return silent or (
+            self._back_ms is not None and self._clock.now_ms() - self._back_ms < self._ttl_ms
+        )
+
     def silent_ms(self) -> int:
         """Return how long ago the database last heard of this controller."""
         return self._clock.now_ms() - self._renewed_ms
@@ -102,6 +114,8 @@ class LeaseKeeper:
         renewed = self._store.renew(
             self._card, [runner.lease for runner in kept], ttl_ms=self._ttl_ms, said=news
         )
+        if asked_ms - self._renewed_ms > self._ttl_ms * 2 // 3:
+            self._back_ms = asked_ms
         self._renewed_ms = asked_ms
         self._stored_ms |= {job: last.at_ms for job, last in news.items() if job in renewed}
         for runner in kept:

@@ -167,9 +167,12 @@ class Membership:
     def free_jobs(self) -> list[JobId]:
         """Return the jobs that no other controller drives.
 
-        Headgate's own are left out: they are of use only to the service that made them.
+        When the database was away for a while, those whose leases ran out then are not among them
+        at once. Headgate's own are left out: they are of use only to the service that made them.
         """
-        free = self._store.free_jobs(self.card.holder, is_dead_holder)
+        free = self._store.free_jobs(
+            self.card.holder, is_dead_holder, expired=not self._keeper.is_back_only_now()
+        )
         return [job for job in free if not job.startswith(RESERVED)]
 
     def acquire(self, job: JobId) -> tuple[Lease | LeaseHeld, int]:

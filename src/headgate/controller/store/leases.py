@@ -194,8 +194,13 @@ class LeaseStore:
 
     # ---- looking -----------------------------------------------------------------------------
 
-    def free_jobs(self, holder: str, is_dead: Callable[[str], bool]) -> list[JobId]:
-        """Return the jobs that have not ended and that nobody else drives, oldest first."""
+    def free_jobs(
+        self, holder: str, is_dead: Callable[[str], bool], *, expired: bool = True
+    ) -> list[JobId]:
+        """Return the jobs that have not ended and that nobody else drives, oldest first.
+
+        Without `expired`, those whose lease has run out are not among them.
+        """
         query = (
             sa.select(leases.c.job, leases.c.holder, leases.c.expires_ms)
             .join(jobs, jobs.c.id == leases.c.job)
@@ -210,7 +215,9 @@ class LeaseStore:
         return [
             JobId(row.job)
             for row in rows
-            if row.holder in ("", holder) or row.expires_ms <= now_ms or dead[row.holder]
+            if row.holder in ("", holder)
+            or dead[row.holder]
+            or (expired and row.expires_ms <= now_ms)
         ]
 
     def drivers(self, job: JobId | None = None) -> dict[JobId, Driver]:
