@@ -127,9 +127,12 @@ def embedded_controller(state_url: str, *, environment: dict[str, str] | None = 
 
 
 def configured_controller(
-    config: Config, *, environment: dict[str, str] | None = None
+    config: Config, *, environment: dict[str, str] | None = None, advertise_url: str = ""
 ) -> Controller:
-    """Return a controller for this process, as the settings say."""
+    """Return a controller for this process, as the settings say.
+
+    `advertise_url` is where its service is asked; empty = it has none.
+    """
     wanted = config.controller
     data_dir = Path(wanted.data_dir or local_data_dir(absolute_state_url(config.state_url)))
     _make_writable_folder(data_dir)
@@ -138,6 +141,7 @@ def configured_controller(
         data_dir=str(data_dir),
         slots=wanted.slots,
         lease_ttl_ms=wanted.lease_ttl,
+        advertise_url=advertise_url,
         warm_spares=wanted.warm_spares,
         worker_command=wanted.worker_command or (sys.executable, "-m", "headgate.engine.worker"),
         worker_environment=environment or {},

@@ -85,6 +85,12 @@ class ServerConfig(Section):
     token: str | None = Field(
         None, min_length=16, description="Every request must carry it; better in the environment."
     )
+    advertise_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#\s]+$",
+        description="Where other services send those who ask for a job of this one; default: where"
+        " it listens, under this machine's name if that is everywhere.",
+    )
     body_bytes_max: int = Field(
         2 * 1024 * 1024, ge=1024, description="Larger request bodies are refused with 413."
     )
@@ -102,7 +108,11 @@ class ServerConfig(Section):
 class ClientConfig(Section):
     """The commands that talk to a service."""
 
-    url: str | None = Field(None, description="The service; default: what `server` says.")
+    url: str | None = Field(
+        None,
+        description="The service, or several with commas between them: the first that answers is"
+        " asked; default: what `server` says.",
+    )
 
 
 class ControllerConfig(Section):

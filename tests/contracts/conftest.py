@@ -39,12 +39,17 @@ def s3_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'folder' / 'jobs.db'}"
-    server = request.getfixturevalue("postgres_url")
+    return str(request.getfixturevalue("postgres_database"))
+
+
+@pytest.fixture
+def postgres_database(request: pytest.FixtureRequest, postgres_url: str) -> str:
+    """A database of the test's own. Whoever uses it belongs to `make verify`."""
     name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
     admin = sa.create_engine(
-        sa.make_url(server).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
     )
     with admin.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))
     admin.dispose()
-    return str(sa.make_url(server).set(database=name).render_as_string(hide_password=False))
+    return str(sa.make_url(postgres_url).set(database=name).render_as_string(hide_password=False))

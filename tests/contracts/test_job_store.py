@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -16,15 +15,8 @@ from headgate.controller.rules.notes import CheckpointNote, Note, PhaseNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, stored_form
 from headgate.controller.rules.states.created import Created
-from headgate.controller.store.jobs import (
-    CHECKPOINTS_KEPT,
-    JobStore,
-    Lease,
-    LeaseHeld,
-    LeaseLost,
-    Saved,
-    StoredJob,
-)
+from headgate.controller.store.jobs import CHECKPOINTS_KEPT, JobStore, Saved, StoredJob
+from headgate.controller.store.leases import Lease, LeaseLost
 from headgate.controller.store.tables import jobs
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import Epoch, Generation, JobId
@@ -42,6 +34,13 @@ def store(url: str) -> Iterator[JobStore]:
     store.close()
 
 
+def take_over(store: JobStore, holder: str) -> Lease:
+    """Take the lease as if the one who has it were dead."""
+    lease = store.leases.acquire(JOB, holder, ttl_ms=TTL_MS, is_dead=lambda holder: True)
+    assert isinstance(lease, Lease)
+    return lease
+
+
 def spec(**changes: object) -> JobSpec:
     fields = {"name": "orders", "sql": "SELECT 1", "state_url": "memory://x", "parallelism": 2}
     return JobSpec(**{**fields, **changes})  # type: ignore[arg-type]
@@ -52,8 +51,8 @@ def created(store: JobStore, job: JobId = JOB, *, now_ms: int = 1_000, **changes
     store.create_job(job, spec(**changes), Created(facts=facts), now_ms)
 
 
-def lease_of(store: JobStore, holder: str = "a", *, now_ms: int = 1_000) -> Lease:
-    lease = store.acquire_lease(JOB, holder, now_ms=now_ms, ttl_ms=TTL_MS)
+def lease_of(store: JobStore, holder: str = "a") -> Lease:
+    lease = store.leases.acquire(JOB, holder, ttl_ms=TTL_MS)
     assert isinstance(lease, Lease)
     return lease
 
@@ -159,91 +158,13 @@ def test_job_that_cannot_be_read_is_named_and_does_not_hide_the_others(store: Jo
         store.get_job(JobId("bad"))
 
 
-# ---- leases ----------------------------------------------------------------------------------
-
-
-def test_lease_excludes_another_controller_until_it_runs_out(store: JobStore) -> None:
-    created(store)
-    lease_of(store, "a")
-    held = store.acquire_lease(JOB, "b", now_ms=1_000 + TTL_MS - 1, ttl_ms=TTL_MS)
-    assert held == LeaseHeld(holder="a", expires_ms=1_000 + TTL_MS)
-    taken = store.acquire_lease(JOB, "b", now_ms=1_000 + TTL_MS, ttl_ms=TTL_MS)
-    assert isinstance(taken, Lease)
-    assert taken.number == 2
-
-
-def test_lease_of_a_dead_holder_is_taken_at_once(store: JobStore) -> None:
-    created(store)
-    lease_of(store, "a")
-    taken = store.acquire_lease(
-        JOB, "b", now_ms=1_001, ttl_ms=TTL_MS, is_dead=lambda holder: holder == "a"
-    )
-    assert isinstance(taken, Lease)
-
-
-def test_renewed_lease_does_not_run_out(store: JobStore) -> None:
-    created(store)
-    lease = lease_of(store, "a")
-    renewed = store.renew_lease(lease, now_ms=9_000, ttl_ms=TTL_MS)
-    assert isinstance(renewed, Lease)
-    assert renewed.number == lease.number
-    held = store.acquire_lease(JOB, "b", now_ms=1_000 + TTL_MS, ttl_ms=TTL_MS)
-    assert isinstance(held, LeaseHeld)
-
-
-def test_lease_that_was_taken_over_cannot_be_renewed(store: JobStore) -> None:
-    created(store)
-    lease = lease_of(store, "a")
-    store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
-    assert store.renew_lease(lease, now_ms=50_001, ttl_ms=TTL_MS) == LeaseLost()
-
-
-def test_released_lease_is_free_at_once(store: JobStore) -> None:
-    created(store)
-    store.release_lease(lease_of(store, "a"))
-    assert isinstance(store.acquire_lease(JOB, "b", now_ms=1_001, ttl_ms=TTL_MS), Lease)
-
-
-def test_release_of_a_lost_lease_does_not_free_the_new_one(store: JobStore) -> None:
-    created(store)
-    old = lease_of(store, "a")
-    store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
-    store.release_lease(old)
-    assert isinstance(store.acquire_lease(JOB, "c", now_ms=50_001, ttl_ms=TTL_MS), LeaseHeld)
-
-
-def test_lease_on_a_job_that_does_not_exist_is_refused(store: JobStore) -> None:
-    with pytest.raises(UserError, match="no job"):
-        store.acquire_lease(NOBODY, "a", now_ms=0, ttl_ms=TTL_MS)
-
-
-def test_only_one_of_many_controllers_gets_the_lease(url: str, store: JobStore) -> None:
-    created(store)
-    results: list[Lease | LeaseHeld] = []
-    barrier = threading.Barrier(6)
-
-    def race(holder: str) -> None:
-        own = JobStore(url)
-        barrier.wait()
-        results.append(own.acquire_lease(JOB, holder, now_ms=1_000, ttl_ms=TTL_MS))
-        own.close()
-
-    threads = [threading.Thread(target=race, args=(f"c{n}",)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(isinstance(result, Lease) for result in results) == 1
-
-
 # ---- saving ----------------------------------------------------------------------------------
 
 
 def test_write_of_a_controller_that_lost_its_lease_changes_nothing(store: JobStore) -> None:
     created(store)
     old = lease_of(store, "a")
-    new = store.acquire_lease(JOB, "b", now_ms=50_000, ttl_ms=TTL_MS)
-    assert isinstance(new, Lease)
+    new = take_over(store, "b")
     before = get(store).state
     after = apply_event(before, StopRequested(mode="force"), 60_000, lambda change: None).state
     assert store.save(old, 1, change_to(before, after)) == LeaseLost()
@@ -260,6 +181,18 @@ def test_write_that_does_not_know_the_last_one_changes_nothing(store: JobStore) 
     assert store.save(lease, 1, change_to(before, after)) == Saved(version=2)
     assert store.save(lease, 1, change_to(before, after)) == LeaseLost()
     assert len(store.read_history(JOB)) == 1
+
+
+def test_write_whose_answer_was_lost_is_not_refused_when_it_is_repeated(store: JobStore) -> None:
+    created(store)
+    lease = lease_of(store)
+    before = get(store).state
+    after = apply_event(before, TakenUp(claimant="c"), 2_000, lambda change: None).state
+    for _ in range(2):
+        assert store.save(lease, 1, change_to(before, after), again=True) == Saved(version=2)
+    assert len(store.read_history(JOB)) == 1
+    take_over(store, "b")
+    assert store.save(lease, 1, change_to(before, after), again=True) == LeaseLost()
 
 
 def test_history_keeps_every_change_with_reason_and_duration(store: JobStore) -> None:

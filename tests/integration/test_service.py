@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
-from tests.support.processes import WORKER as REAL_WORKER
-from tests.support.processes import command_of, descendants, is_worker
+from tests.support.processes import command_of
+from tests.support.services import gone, service
 from tests.unit.server.serving import WORKER, is_exact, published, sql
-
-PATIENCE_SECONDS = 240.0
 
 SPARK_SQL = """
 CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
@@ -29,63 +21,6 @@ CREATE TABLE evens (counter BIGINT)
 WITH (connector = 'single_file', path = '{out}', format = 'json', type = 'sink');
 INSERT INTO evens SELECT counter FROM numbers WHERE counter % 2 = 0;
 """
-
-
-class ServiceProcess:
-    """One life of a service."""
-
-    def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "headgate", "serve", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=(folder / "service.log").open("ab"),
-            text=True,
-            cwd=folder,
-            env={**os.environ, "HEADGATE_FAILPOINTS": ""},
-        )
-        assert self.process.stdout is not None
-        said = self.process.stdout.readline()
-        assert said, (folder / "service.log").read_text()
-        self.client = httpx.Client(base_url=json.loads(said)["url"], timeout=60)
-
-    def get(self, path: str) -> Any:
-        answer = self.client.get(f"/api/v1{path}")
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def start(self, pipeline: str, text: str) -> str:
-        answer = self.client.post("/api/v1/jobs", json={"pipeline": pipeline, "sql": text})
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["job"])
-
-    def wait(self, job: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            view: dict[str, Any] = self.get(f"/jobs/{job}")
-            if condition(view):
-                return view
-            assert time.monotonic() < deadline, view
-            time.sleep(0.1)
-
-    def workers(self, program: str = REAL_WORKER) -> list[int]:
-        """Return the workers below the service that run a program."""
-        return [pid for pid in descendants(self.process.pid) if is_worker(pid, program)]
-
-    def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        code = self.process.wait(timeout=60)
-        self.client.close()
-        return code
-
-
-@contextlib.contextmanager
-def service(folder: Path) -> Iterator[ServiceProcess]:
-    running = ServiceProcess(folder)
-    try:
-        yield running
-    finally:
-        if running.process.poll() is None:
-            running.end(signal.SIGKILL)
 
 
 @pytest.fixture
@@ -192,13 +127,3 @@ def test_warm_spare_takes_over_on_spark_with_exact_output(tmp_path: Path) -> Non
 
 def is_warm(logs: Path) -> bool:
     return any("spark is ready" in log.read_text() for log in logs.glob("*.log"))
-
-
-def gone(processes: list[int]) -> bool:
-    """Whether all have ended, after a while."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(Path(f"/proc/{pid}").exists() for pid in processes):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -136,6 +136,12 @@ COMMANDS = (
         "service.take_checkpoint:savepoint",
         "Take a checkpoint and name it; it is kept until a person deletes it.",
     ),
+    _entry(
+        _SERVICE,
+        "controllers",
+        "service.controllers:controllers",
+        "List the controllers that share the service's database.",
+    ),
     _entry(_SERVICE, "logs", "service.follow:logs", "Show the end of a worker's log."),
     _entry(
         _SERVICE,

@@ -11,9 +11,11 @@ class SteadyClock:
     If there is one that also counts the sleep of the machine, that one: leases go on meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, start_ms: int | None = None) -> None:
+        """`start_ms` is what time it is, if not this machine's clock says so."""
         self._source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-        self._offset_ns = time.time_ns() - time.clock_gettime_ns(self._source)
+        start_ns = time.time_ns() if start_ms is None else start_ms * 1_000_000
+        self._offset_ns = start_ns - time.clock_gettime_ns(self._source)
 
     def now_ms(self) -> int:
         return (time.clock_gettime_ns(self._source) + self._offset_ns) // 1_000_000

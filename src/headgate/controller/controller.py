@@ -17,14 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from headgate.controller.announcements import Announcement, ProgressMade
 from headgate.controller.assembling import Compiler, JobAssembly, check_spec, spark_needs
-from headgate.controller.clock import SteadyClock
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
 from headgate.controller.housekeeping import LOGS, SCRATCH, Housekeeping
-from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
-from headgate.controller.leases import LeaseKeeper
+from headgate.controller.identity import job_id_for, new_job_id
+from headgate.controller.membership import Elsewhere, Membership, present
 from headgate.controller.processes.fleet import SPARES, LocalFleet
 from headgate.controller.processes.link import WorkerLink
 from headgate.controller.rules.claimant import Claimant
@@ -47,11 +48,12 @@ from headgate.controller.runner import JobRunner
 from headgate.controller.settings import ControllerSettings
 from headgate.controller.status import JobStatus, status_of
 from headgate.controller.store.history import HistoryEntry
-from headgate.controller.store.jobs import JobStore, Lease, LeaseHeld, StoredJob
+from headgate.controller.store.jobs import JobStore, StoredJob
+from headgate.controller.store.leases import LastProgress, Lease, LeaseHeld
 from headgate.controller.store.pipelines import PipelineStore
 from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import Progress, SpareSettings
+from headgate.core.messages import SpareSettings
 from headgate.core.names import check_name, refuse_reserved
 from headgate.core.ports import Clock
 from headgate.storage import RequestCounts
@@ -78,15 +80,19 @@ class Controller:
     ) -> None:
         self._settings = settings
         self._compiler = compiler
-        self._clock = clock or SteadyClock()
+        self._store = JobStore(
+            settings.database_url,
+            checkpoints_kept=settings.retention.checkpoint_notes,
+            renewal_patience_ms=max(1_000, settings.lease_ttl_ms // 3),
+        )
+        self._clock = clock or self._store.clock()
         self._data_dir = Path(settings.data_dir).absolute()
-        self._holder = lease_holder()
         self._lock = threading.RLock()
         self._jobs: dict[JobId, _Driven] = {}
         # How to ask for the requests to each job's store since it was taken up here.
         self._requests: dict[JobId, Callable[[], RequestCounts]] = {}
         # What the last worker of a job said; kept after the job's end.
-        self._progress: dict[JobId, Progress] = {}
+        self._progress: dict[JobId, LastProgress] = {}
         self._takes_up = True
         # Its own lock: whoever subscribes does not wait for a job that is being taken up.
         self._announcing = threading.Lock()
@@ -94,9 +100,6 @@ class Controller:
         self._closed = threading.Event()
         # Runners whose lease somebody else holds; None only wakes whoever waits here.
         self._lost: queue.SimpleQueue[JobRunner | None] = queue.SimpleQueue()
-        self._store = JobStore(
-            settings.database_url, checkpoints_kept=settings.retention.checkpoint_notes
-        )
         self._housekeeping = Housekeeping(
             self._store, self._data_dir, settings.retention, self._clock
         )
@@ -113,7 +116,13 @@ class Controller:
             spare_dir=self._data_dir / SCRATCH / SPARES,
             needs_of=self._spark_needs,
         )
-        self._leases = LeaseKeeper(self._store, self._clock, settings.lease_ttl_ms, self._lost.put)
+        self.membership = Membership(
+            self._store.leases,
+            present(settings.advertise_url, self._clock.now_ms()),
+            settings.lease_ttl_ms,
+            self._lost.put,
+            said=lambda: dict(self._progress),
+        )
         self._chores = threading.Thread(target=self._do_chores, name="chores", daemon=True)
 
     # ---- life --------------------------------------------------------------------------------
@@ -124,7 +133,7 @@ class Controller:
         Without `take_up`, only jobs that are created or attached here are driven here.
         """
         self._takes_up = take_up
-        self._leases.start()
+        self.membership.start()
         self._take_up_all()
         self._chores.start()
 
@@ -134,7 +143,7 @@ class Controller:
         self._lost.put(None)
         if self._chores.is_alive():
             self._chores.join()
-        self._leases.close()
+        self.membership.close()
         with self._lock:
             driven = list(self._jobs.values())
             self._jobs.clear()
@@ -144,7 +153,7 @@ class Controller:
         self._link.close()
         for job in driven:
             job.executor.shutdown(wait=True)
-            self._store.release_lease(job.runner.lease)
+        self.membership.leave(job.runner.lease for job in driven)
         self._store.close()
 
     def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
@@ -180,7 +189,10 @@ class Controller:
             entered_ms=self._clock.now_ms(),
         )
         with self._lock:
-            self._store.create_job(job, spec, Created(facts=facts), self._clock.now_ms())
+            holder = self.membership.card.holder
+            self._store.create_job(job, spec, Created(facts=facts), facts.entered_ms, holder=holder)
+            # One of its name may have been deleted, by another controller too.
+            self._fleet.forget(job)
             self._drive(job).runner.start()
         return job
 
@@ -209,8 +221,13 @@ class Controller:
         *,
         parallelism: int | None = None,
         limits: Limits | None = None,
+        spec: JobSpec | None = None,
     ) -> None:
-        self._command(job, RestartRequested(mode=mode, parallelism=parallelism, limits=limits))
+        """Start a job again, whatever its state; with a spec, as that one says from now on."""
+        if spec is not None:
+            check_spec(spec)
+        restart = RestartRequested(mode=mode, parallelism=parallelism, limits=limits)
+        self._command(job, restart, spec)
 
     def rescale_job(self, job: JobId, parallelism: int) -> None:
         if parallelism < 1:
@@ -224,15 +241,12 @@ class Controller:
         refuse_reserved(name, what="savepoint")
         self._command(job, SavepointRequested(name=check_name(name, what="savepoint")))
 
-    def update_job(self, job: JobId, spec: JobSpec) -> None:
-        """Change how a job is run, from its next start on."""
-        check_spec(spec)
-        self._store.update_spec(job, spec, self._clock.now_ms())
-
     def delete_job(self, job: JobId) -> None:
         """Forget a job that has ended; its checkpoints are not touched."""
         if not self.job_status(job).terminal:
             raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
+        # Whoever drives it may be starting it again just now.
+        self.membership.need_driver(job)
         self._release(job, lost=True)
         self._store.delete_job(job)
         self._fleet.forget(job)
@@ -248,12 +262,21 @@ class Controller:
 
     # ---- looking -----------------------------------------------------------------------------
 
+    @property
+    def clock(self) -> Clock:
+        """The clock that all controllers of the database go by."""
+        return self._clock
+
     def job_status(self, job: JobId) -> JobStatus:
         """Return the job as it is now. Raises `UserError` if there is no such job."""
-        return self._status(self._stored(job))
+        stored = self._stored(job)
+        return self._status(
+            stored, Elsewhere() if self._is_driven(job) else self.membership.look(job)
+        )
 
     def job_statuses(self) -> list[JobStatus]:
-        return [self._status(stored) for stored in self._store.list_jobs()]
+        elsewhere = self.membership.look()
+        return [self._status(stored, elsewhere) for stored in self._store.list_jobs()]
 
     def job_spec(self, job: JobId) -> JobSpec:
         return self._stored(job).spec
@@ -350,19 +373,11 @@ class Controller:
                 return self._jobs[job]
             taken = self._take_up(job, spec)
             if isinstance(taken, LeaseHeld):
-                raise ExternalError(
-                    f"job {job} is driven by another controller ({taken.holder})", code="job_leased"
-                )
+                raise self.membership.refusal(job)
             return taken
 
     def _take_up(self, job: JobId, spec: JobSpec | None = None) -> _Driven | LeaseHeld:
-        lease = self._store.acquire_lease(
-            job,
-            self._holder,
-            now_ms=self._clock.now_ms(),
-            ttl_ms=self._settings.lease_ttl_ms,
-            is_dead=is_dead_holder,
-        )
+        lease, asked_ms = self.membership.acquire(job)
         if isinstance(lease, LeaseHeld):
             return lease
         if spec is not None:
@@ -379,7 +394,7 @@ class Controller:
         if (before := self._jobs.get(job)) is not None:
             before.executor.shutdown(wait=False)
         self._jobs[job] = driven
-        self._leases.keep(runner)
+        self.membership.keep(runner, asked_ms)
         return driven
 
     def _ports(self, job: JobId, lease: Lease) -> JobPorts:
@@ -391,8 +406,9 @@ class Controller:
         return assembly.ports(claimant.text(), self._fleet, self._slots, self._clock)
 
     def _deliver(self, job: JobId, event: Event) -> None:
-        with self._lock:
-            driven = self._jobs.get(job)
+        # Without the lock: whoever has it may be waiting for the database, and a worker whose
+        # heartbeats wait behind it would be taken for dead.
+        driven = self._jobs.get(job)
         if driven is not None:
             driven.runner.post(event)
 
@@ -400,7 +416,9 @@ class Controller:
         with self._announcing:
             subscribers = list(self._subscribers)
             if isinstance(announcement, ProgressMade):
-                self._progress[announcement.job] = announcement.progress
+                self._progress[announcement.job] = LastProgress(
+                    at_ms=announcement.at_ms, progress=announcement.progress
+                )
         for subscriber in subscribers:
             try:
                 subscriber(announcement)
@@ -414,12 +432,13 @@ class Controller:
             raise UserError(f"there is no job {job}", code="no_such_job")
         return stored
 
-    def _status(self, stored: StoredJob) -> JobStatus:
-        with self._lock:
-            driven = self._jobs.get(stored.job)
-        here = driven is not None and not driven.runner.is_over
-        state = driven.runner.state if driven is not None and here else stored.state
-        return status_of(stored, state, self._progress.get(stored.job), driven_here=here)
+    def _status(self, stored: StoredJob, elsewhere: Elsewhere) -> JobStatus:
+        # Without the lock, as in `_deliver`: a look must not wait for a command.
+        driven, said = self._jobs.get(stored.job), self._progress.get(stored.job)
+        if driven is None or driven.runner.is_over:
+            return elsewhere.status(stored, said)
+        url = self.membership.card.url or None
+        return status_of(stored, driven.runner.state, said, driven_here=True, driven_by=url)
 
     # ---- chores ------------------------------------------------------------------------------
 
@@ -488,18 +507,25 @@ class Controller:
             if entry is None or not (entry.runner.is_over or lost or entry.runner.is_idle):
                 return
             del self._jobs[job]
-        self._leases.let_go(entry.runner)
+        self.membership.let_go(entry.runner)
         entry.runner.close()
         entry.executor.shutdown(wait=False)
-        self._store.release_lease(entry.runner.lease)
+        self.membership.release(entry.runner.lease)
 
     def _take_up_all(self) -> None:
         if not self._takes_up:
             return
-        for stored in self._store.list_jobs():
-            with self._lock:
-                if stored.job in self._jobs or is_terminal(stored.state) or self._closed.is_set():
-                    continue
-                taken = self._take_up(stored.job)
-                if not isinstance(taken, LeaseHeld):
-                    taken.runner.start()
+        for job in self.membership.free_jobs():
+            try:
+                self._take_up_if_alive(job)
+            except (HeadgateError, SQLAlchemyError):
+                # What is wrong with one job must not keep the others waiting.
+                log.exception("job %s could not be taken up", job)
+
+    def _take_up_if_alive(self, job: JobId) -> None:
+        with self._lock:
+            if job in self._jobs or self._closed.is_set() or is_terminal(self._stored(job).state):
+                return
+            taken = self._take_up(job)
+            if not isinstance(taken, LeaseHeld):
+                taken.runner.start()

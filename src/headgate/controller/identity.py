@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import secrets
-import socket
+from pathlib import Path
 
 from headgate.controller.processes.sessions import process_identity
 from headgate.core.ids import JobId
@@ -31,18 +31,52 @@ def new_job_id(name: str) -> JobId:
 def lease_holder() -> str:
     """Return the name under which this process holds leases."""
     pid = os.getpid()
-    return f"{socket.gethostname()}|{pid}|{process_identity(pid)}|{secrets.token_hex(4)}"
+    return f"{process_table()}|{pid}|{process_identity(pid)}|{secrets.token_hex(4)}"
+
+
+def process_table() -> str:
+    """Return the name of the process table that this process is in; empty = it has none.
+
+    Not the host's name: two containers, or two machines made from one image, have the same. The
+    kernel gives each of its starts an id, and each of its tables of processes a number.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        pids = os.stat("/proc/self/ns/pid").st_ino
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return ""
+    # One number for each table between the one that `/proc` shows and ours: with two of them,
+    # `/proc` is another table's, and a number in it means another process.
+    numbers = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
+    if numbers.split()[1:] != [str(os.getpid())]:
+        return ""
+    # The start of a process is counted anew in each of these.
+    times = Path("/proc/self/ns/time")
+    return f"{boot}.{pids}.{os.stat(times).st_ino if times.exists() else 0}"
 
 
 def is_dead_holder(holder: str) -> bool:
-    """Whether the holder of a lease is a process of this host that no longer exists.
+    """Whether the holder of a lease is a process of our own table that no longer exists.
 
-    So a controller that was killed is replaced at once, not only when its lease has run out.
+    So a controller that was killed is replaced at once, not only when its lease has run out. Of
+    all others, only the lease's expiry can tell.
     """
     parts = holder.split("|")
-    if len(parts) != 4 or parts[0] != socket.gethostname() or not parts[1].isdigit():
+    if len(parts) != 4 or not parts[1].isdigit() or not parts[2]:
         return False
-    # Without a process table to look into, only the lease's expiry can tell.
-    if not process_identity(os.getpid()):
+    if not parts[0] or parts[0] != process_table():
         return False
-    return process_identity(int(parts[1])) != parts[2]
+    pid, started = int(parts[1]), parts[2]
+    found = process_identity(pid)
+    if found:
+        return found != started
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        # It is there, and hidden: `/proc` may be told to show nobody the processes of others.
+        return False
+    except ProcessLookupError:
+        return True
+    # It may be signalled, so it is not hidden: what is left of it waits for its parent.
+    return True

@@ -15,17 +15,21 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.applying import Change, apply_event
 from headgate.controller.effects.perform import is_on_the_log, is_slow, perform
 from headgate.controller.effects.ports import JobPorts
+from headgate.controller.effects.storage import is_superseded
 from headgate.controller.rules.actions import Action
 from headgate.controller.rules.events import Event, TakenUp, Tick
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
-from headgate.controller.store.jobs import JobStore, Lease, LeaseLost, StoredJob
+from headgate.controller.store.jobs import JobStore, StoredJob
+from headgate.controller.store.leases import Lease, LeaseLost
 from headgate.core.errors import HeadgateError
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Heartbeat
@@ -39,7 +43,12 @@ RESTART_PAUSE_SECONDS = 0.2
 OVERSLEPT_MS = 1_000
 WAKING_MS = 500
 DATABASE_RETRY_SECONDS = 0.5
-DATABASE_RETRIES_MAX = 60
+DATABASE_RETRY_SECONDS_MAX = 5.0
+# What a database says, or is said of it, while it is away, starts, or is not yet the leading one.
+# Anything else is wrong with the question.
+DATABASE_AWAY = (OperationalError, InterfaceError, InternalError, PoolTimeout)
+
+_Answer = TypeVar("_Answer")
 
 
 class LetGo(Exception):
@@ -132,6 +141,10 @@ class JobRunner:
     def renewed(self, lease: Lease) -> None:
         self._lease = lease
 
+    def is_superseded(self) -> bool:
+        """Whether the state store says that another controller has taken the job over."""
+        return is_superseded(self._ports, self._state.facts.generation)
+
     def close(self) -> None:
         """Stop driving the job, whatever its state; nothing is done to its worker."""
         self._closing.set()
@@ -223,19 +236,31 @@ class JobRunner:
 
     def _persist(self, change: Change) -> None:
         """Make the change durable, waiting for a database that is away for a while."""
-        for attempt in range(DATABASE_RETRIES_MAX):
+        outcome = self._with_database(
+            lambda again: self._store.save(self._lease, self._version, change, again=again)
+        )
+        if isinstance(outcome, LeaseLost):
+            raise LetGo(self.job)
+        self._version = outcome.version
+
+    def _with_database(self, ask: Callable[[bool], _Answer]) -> _Answer:
+        """Ask the database, which may be away for long: nothing is decided without it.
+
+        The worker works on meanwhile. The wait ends when the job is taken from us, or when this
+        controller ends. `ask` hears whether it was asked before.
+        """
+        pause_seconds = DATABASE_RETRY_SECONDS
+        again = False
+        while True:
             try:
-                outcome = self._store.save(self._lease, self._version, change)
-            except SQLAlchemyError as error:
-                if attempt + 1 == DATABASE_RETRIES_MAX or self._closing.is_set():
+                return ask(again)
+            except DATABASE_AWAY as error:
+                if self._closing.is_set():
                     raise
-                log.warning("job %s: the database did not take its state: %s", self.job, error)
-                self._closing.wait(DATABASE_RETRY_SECONDS)
-                continue
-            if isinstance(outcome, LeaseLost):
-                raise LetGo(self.job)
-            self._version = outcome.version
-            return
+                log.warning("job %s: the database does not answer: %s", self.job, error)
+                again = True
+                self._closing.wait(pause_seconds)
+                pause_seconds = min(pause_seconds * 2, DATABASE_RETRY_SECONDS_MAX)
 
     def _perform(self, action: Action) -> None:
         if is_slow(action):
@@ -274,7 +299,7 @@ class JobRunner:
 
     def _load(self) -> None:
         """Take the job up from its stored state: at the start, and after a crash of the loop."""
-        stored = self._store.get_job(self.job)
+        stored = self._with_database(lambda again: self._store.get_job(self.job))
         if stored is None:
             raise LetGo(self.job)
         self._state, self._version = stored.state, stored.version

@@ -35,6 +35,8 @@ class ControllerSettings:
     # None = as many as jobs ask for.
     slots: int | None = None
     lease_ttl_ms: int = 15_000
+    # Where other controllers send those who ask them for our jobs; empty = nobody is to ask us.
+    advertise_url: str = ""
     # Workers that are kept ready, with Spark up, to take over a job whose worker died.
     warm_spares: int = 0
     host: str = "127.0.0.1"

@@ -16,6 +16,7 @@ from headgate.controller.rules.states.running import Running
 from headgate.controller.rules.states.scheduling import Scheduling
 from headgate.controller.rules.states.stopping import Stopping
 from headgate.controller.store.jobs import StoredJob
+from headgate.controller.store.leases import LastProgress
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Epoch, Generation, JobId
 from headgate.core.messages import Progress
@@ -45,10 +46,19 @@ class JobStatus:
     progress: Progress | None
     # Whether this controller drives it.
     driven_here: bool
+    # Where it is driven: a URL, or a process that has none; None = nobody drives it.
+    driven_by: str | None = None
+    # When the worker said so.
+    progress_at_ms: int | None = None
 
 
 def status_of(
-    stored: StoredJob, state: JobState, progress: Progress | None, *, driven_here: bool
+    stored: StoredJob,
+    state: JobState,
+    said: LastProgress | None,
+    *,
+    driven_here: bool,
+    driven_by: str | None = None,
 ) -> JobStatus:
     facts = state.facts
     running = running_generation(state)
@@ -67,8 +77,10 @@ def status_of(
         restarts_used=facts.restarts_used,
         recoveries=facts.recoveries,
         error=_error(state),
-        progress=progress,
+        progress=None if said is None else said.progress,
         driven_here=driven_here,
+        driven_by=driven_by,
+        progress_at_ms=None if said is None else said.at_ms,
     )
 
 

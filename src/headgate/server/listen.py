@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from headgate.components import absolute_state_url, configured_controller, local_data_dir
-from headgate.config import Config
+from headgate.config import Config, ServerConfig
 from headgate.core.errors import ExternalError
 from headgate.server.app import create_app
 from headgate.server.guards import check_listening
@@ -26,7 +27,8 @@ def serve(config: Config, *, ready: Callable[[str], None] = lambda url: None) ->
     check_listening(config.server.host, config.server.token)
     # Bound before anything is started: a service that nobody can reach must not take jobs up.
     listening = bind(config.server.host, config.server.port)
-    server = HeadgateServer(build_service(config), lambda: ready(url_of(listening)))
+    service = build_service(config, advertised_url(config.server, listening))
+    server = HeadgateServer(service, lambda: ready(url_of(listening)))
     with _quiet_end():
         server.run(sockets=[listening])
 
@@ -47,11 +49,11 @@ def _quiet_end() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def build_service(config: Config) -> Service:
+def build_service(config: Config, advertise_url: str = "") -> Service:
     """Return the service as the settings say; nothing is started."""
     state_url = absolute_state_url(config.state_url)
     data_dir = Path(config.controller.data_dir or local_data_dir(state_url))
-    return Service(configured_controller(config), config, data_dir)
+    return Service(configured_controller(config, advertise_url=advertise_url), config, data_dir)
 
 
 class HeadgateServer(uvicorn.Server):
@@ -107,4 +109,17 @@ def _remedy(error: OSError) -> str:
 def url_of(listening: socket.socket) -> str:
     """Return the address as a client writes it."""
     host, port = listening.getsockname()[:2]
+    return _url(host, port)
+
+
+def advertised_url(config: ServerConfig, listening: socket.socket) -> str:
+    """Return where other services send those who ask for a job of this one."""
+    if config.advertise_url is not None:
+        return config.advertise_url
+    host, port = listening.getsockname()[:2]
+    # Everywhere is no place to send anybody to.
+    return _url(socket.getfqdn() if ipaddress.ip_address(host).is_unspecified else host, port)
+
+
+def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

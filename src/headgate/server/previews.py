@@ -11,12 +11,14 @@ import logging
 import secrets
 import shutil
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headgate.components import job_spec, process_code, with_process_code
 from headgate.config import Config
 from headgate.controller.controller import Controller
+from headgate.controller.membership import DrivenElsewhere
 from headgate.controller.status import JobStatus
 from headgate.core.errors import ErrorInfo, ExternalError, UserError
 from headgate.core.graph import Operator, PipelineGraph
@@ -77,14 +79,14 @@ class Previews:
         self._clock = clock
         self._lock = threading.Lock()
         self._previews: dict[JobId, _Preview] = {}
-        # Whether there may be jobs of previews to remove.
-        self._leftovers = True
+        # So others know whose it is: only this service can read its rows.
+        self._prefix = f"{PREFIX}{controller.membership.card.instance}-"
 
     def create(
         self, graph: PipelineGraph, config: Config, *, rows_max: int, seconds_max: int
     ) -> PreviewView:
         """Start a preview of the graph."""
-        job = JobId(f"{PREFIX}{secrets.token_hex(6)}")
+        job = JobId(f"{self._prefix}{secrets.token_hex(6)}")
         preview = _Preview(
             job=job,
             folder=self._folder / job,
@@ -128,31 +130,45 @@ class Previews:
         with self._lock:
             self._previews.pop(found.job, None)
 
-    def sweep(self) -> None:
-        """Look at those that run, and remove the jobs of those that are over."""
+    def sweep(self, jobs: Sequence[JobStatus]) -> None:
+        """Look at those that run, and remove the jobs of those that are over.
+
+        `jobs` are all jobs of previews that there are, those of other services too.
+        """
         with self._lock:
             running = [p for p in self._previews.values() if not p.done]
-            seen = len(self._previews)
         for preview in running:
             self._look(preview)
-        if not seen and not self._leftovers:
-            return
-        left = [s for s in self._controller.job_statuses() if is_preview(s.job)]
-        for status in left:
-            self._remove_if_over(status)
-        self._leftovers = bool(left)
+        others = [status for status in jobs if not status.job.startswith(self._prefix)]
+        alive = self._prefixes_of_others() if others else ()
+        for status in jobs:
+            # One of a service that is there is that one's business.
+            if not status.job.startswith(alive):
+                self._remove_if_over(status)
+
+    def _prefixes_of_others(self) -> tuple[str, ...]:
+        """Return how the jobs of previews begin that other services show."""
+        membership = self._controller.membership
+        return tuple(
+            f"{PREFIX}{seen.card.instance}-"
+            for seen in membership.controllers()
+            if seen.card.holder != membership.card.holder and not membership.is_silent(seen)
+        )
 
     def _remove_if_over(self, status: JobStatus) -> None:
         with self._lock:
             preview = self._previews.get(status.job)
-        # One that is not known is left from another life of the service, or is another service's.
+        # One that is not known is left from another life of this service, or from another service.
         if preview is not None and not preview.done:
             return
-        if not status.terminal:
-            if status.driven_here:
+        try:
+            if not status.terminal:
                 self._controller.stop_job(status.job, "force")
+                return
+            self._controller.delete_job(status.job)
+        except DrivenElsewhere:
+            # It is being ended there, or will be when that lease has run out.
             return
-        self._controller.delete_job(status.job)
         shutil.rmtree(self._folder / status.job, ignore_errors=True)
 
     def _found(self, preview: str) -> _Preview:

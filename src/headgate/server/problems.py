@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
+from headgate.controller.membership import DrivenElsewhere
 from headgate.core.errors import (
     CheckpointInvalid,
     ExternalError,
@@ -36,7 +37,6 @@ _STATUS_BY_CODE = {
     "no_such_log": 404,
     "job_exists": 409,
     "job_alive": 409,
-    "job_leased": 409,
     "job_not_running": 409,
     "pipeline_exists": 409,
     "pipeline_in_use": 409,
@@ -64,6 +64,8 @@ class Problem(BaseModel):
     status: int
     detail: str
     code: str
+    # Of a job that another controller drives: the URL of that one's service.
+    controller: str | None = None
     # SQL: where it is wrong (1-based), and the line with a caret below the place.
     line: int | None = None
     column: int | None = None
@@ -104,7 +106,18 @@ def problem_of(error: HeadgateError) -> Problem:
         more = {"line": error.line, "column": error.column}
     if isinstance(error, RefusedSql):
         more["rendered"] = error.rendered
+    if isinstance(error, DrivenElsewhere):
+        status = _misdirected(error)
+        more["controller"] = error.controller
     return problem(status, error.code, f"{error.message}{where}", **more)
+
+
+def _misdirected(error: DrivenElsewhere) -> int:
+    # Not a redirection: clients leave their token behind when they follow one to another host, or
+    # follow with a GET. This one they do not follow, and ours does.
+    if error.controller is not None:
+        return HTTPStatus.MISDIRECTED_REQUEST
+    return HTTPStatus.CONFLICT if error.retry_after_seconds is None else 503
 
 
 def response(found: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -130,7 +143,14 @@ def _on_headgate_error(request: Request, error: Exception) -> JSONResponse:
     found = problem_of(error)
     if found.status >= 500:
         log.error("%s %s: %s", request.method, request.url.path, error.message)
-    return response(found)
+    headers: dict[str, str] = {}
+    if isinstance(error, DrivenElsewhere):
+        if error.controller is not None:
+            query = f"?{request.url.query}" if request.url.query else ""
+            headers["Location"] = f"{error.controller}{request.url.path}{query}"
+        if error.retry_after_seconds is not None:
+            headers["Retry-After"] = str(error.retry_after_seconds)
+    return response(found, headers)
 
 
 def _on_invalid(request: Request, error: Exception) -> JSONResponse:

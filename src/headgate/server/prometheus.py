@@ -110,14 +110,33 @@ def collect(service: Service) -> list[Metric]:
         page.add("slots_free", "gauge", "Slots that no job holds.", [({}, free)])
     spares = len(service.controller.spare_pids())
     page.add("warm_spares", "gauge", "Workers that wait for a job.", [({}, spares)])
+    _add_controllers(page, service)
     for job in jobs:
         labels = {"job": job.job, "pipeline": job.pipeline}
         _add_status(page, job, labels)
-        if job.progress is not None:
+        # What its worker says is told where it is driven, and only there.
+        is_ours = job.driven_here or job.driven_by is None
+        if job.progress is not None and is_ours:
             _add_progress(page, job.progress, labels)
         _add_numbers(page, service.telemetry.numbers(JobId(job.job)), labels)
         _add_requests(page, service, JobId(job.job), labels)
     return page.metrics()
+
+
+def _add_controllers(page: Page, service: Service) -> None:
+    counts = Counter("silent" if seen.silent else "alive" for seen in service.controllers())
+    page.add(
+        "controllers",
+        "gauge",
+        "Controllers of this database; silent = gone, or cut off from it.",
+        [({"state": state}, counts.get(state, 0)) for state in ("alive", "silent")],
+    )
+    page.add(
+        "controller_silent_seconds",
+        "gauge",
+        "How long ago the database last heard of this controller.",
+        [({}, service.controller.membership.silent_ms() / 1000)],
+    )
 
 
 def _add_status(page: Page, job: JobView, labels: Labels) -> None:
@@ -130,6 +149,7 @@ def _add_status(page: Page, job: JobView, labels: Labels) -> None:
     )
     gauges = {
         "job_up": ("1 = the job is running.", float(job.state == "running")),
+        "job_driven_here": ("1 = this controller drives the job.", float(job.driven_here)),
         "job_failed": ("1 = the job has failed.", float(job.state == "failed")),
         "job_generation": ("The newest generation.", job.generation),
         "job_parallelism": ("Subtasks per operator.", job.parallelism),

@@ -187,6 +187,11 @@ class JobView(BaseModel):
     error: ErrorInfo | None
     progress: Progress | None
     driven_here: bool
+    # Where it is driven: a URL, or a process that has none; None = nobody drives it.
+    driven_by: str | None
+    # When the worker said so. Of a job that another controller drives, `progress` is what that one
+    # stored last.
+    progress_at_ms: int | None
     alarms: list[Alarm]
 
 
@@ -200,6 +205,25 @@ class JobDetail(JobView):
     spark: dict[str, str]
     allow_drop_state: list[str]
     allow_skip_published: bool
+
+
+class ControllerView(BaseModel):
+    """A controller of the database. One that is `silent` loses its jobs when its leases run out."""
+
+    instance: str
+    # None = it has no service (`headgate run`).
+    url: str | None
+    host: str
+    pid: int
+    version: str
+    started_ms: int
+    # By the database's clock.
+    seen_ms: int
+    silent_ms: int
+    silent: bool
+    jobs: int
+    # Whether it is the one that answers.
+    here: bool
 
 
 class JobError(BaseModel):
@@ -348,3 +372,5 @@ class Health(BaseModel):
     slots_free: int | None
     warm_spares: int
     alarms: int
+    # How long ago the database last heard of this controller.
+    silent_ms: int

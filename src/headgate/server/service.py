@@ -17,7 +17,6 @@ from headgate.components import check_places, job_spec, package_settings, proces
 from headgate.config import Config, JobConfig
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.assembling import check_spec
-from headgate.controller.clock import SteadyClock
 from headgate.controller.controller import Controller
 from headgate.controller.identity import new_job_id
 from headgate.controller.rules.notes import SavepointNote
@@ -38,6 +37,7 @@ from headgate.server.event_log import EventLog
 from headgate.server.previews import Previews, is_preview
 from headgate.server.problems import RefusedSql, problem_of
 from headgate.server.schemas import (
+    ControllerView,
     ForkJob,
     GraphView,
     JobDetail,
@@ -71,7 +71,8 @@ class Service:
     ) -> None:
         self.controller = controller
         self.config = config
-        self.clock = clock or SteadyClock()
+        # What the controller says happened at a time is compared with it.
+        self.clock = clock or controller.clock
         self.started_ms = self.clock.now_ms()
         self.telemetry = Telemetry(controller.store_requests)
         self.events = EventLog(
@@ -144,8 +145,9 @@ class Service:
             if found and not self._is_running_here(job):
                 found = ()
             self._tell_alarms(job, found, now_ms)
-        self.job_counts = dict(Counter(job.state for job in self.jobs()))
-        self.previews.sweep()
+        statuses = self.controller.job_statuses()
+        self.job_counts = dict(Counter(s.state for s in statuses if not is_preview(s.job)))
+        self.previews.sweep([status for status in statuses if is_preview(status.job)])
 
     def _is_running_here(self, job: JobId) -> bool:
         """Whether what was observed is still so: the job may be another controller's by now."""
@@ -239,6 +241,26 @@ class Service:
             allow_skip_published=spec.allow_skip_published,
         )
 
+    def controllers(self) -> list[ControllerView]:
+        """Return all controllers of the database, this one too."""
+        membership = self.controller.membership
+        return [
+            ControllerView(
+                instance=seen.card.instance,
+                url=seen.card.url or None,
+                host=seen.card.host,
+                pid=seen.card.pid,
+                version=seen.card.version,
+                started_ms=seen.card.started_ms,
+                seen_ms=seen.seen_ms,
+                silent_ms=seen.silent_ms,
+                silent=membership.is_silent(seen),
+                jobs=seen.jobs,
+                here=seen.card.holder == membership.card.holder,
+            )
+            for seen in membership.controllers()
+        ]
+
     def _view(self, status: JobStatus) -> JobView:
         facts: dict[str, Any] = {f.name: getattr(status, f.name) for f in fields(status)}
         return JobView(**facts, alarms=self.alarms(status.job))
@@ -300,10 +322,13 @@ class Service:
             text = self.stored_text(spec.name)
             code = process_code(self.compile(text))
             spec = replace(spec, sql=text.sql, udf_source=text.udf_source, process_code=code)
-        if spec != before:
-            self.controller.update_job(job, spec)
+        # Stored only if the job is ours to restart.
         self.controller.restart_job(
-            job, wanted.mode, parallelism=wanted.parallelism, limits=spec.limits
+            job,
+            wanted.mode,
+            parallelism=wanted.parallelism,
+            limits=spec.limits,
+            spec=spec if spec != before else None,
         )
 
     def delete_job(self, job: JobId) -> None:

@@ -22,7 +22,8 @@ from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
 from headgate.controller.rules.states.created import Created
-from headgate.controller.store.jobs import JobStore, Lease, LeaseLost
+from headgate.controller.store.jobs import JobStore
+from headgate.controller.store.leases import Lease, LeaseLost
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId, WorkerId
 from headgate.core.messages import (
@@ -125,8 +126,8 @@ class Loop:
     # ---- the loop ----
 
     def take_up(self) -> None:
-        lease = self.store.acquire_lease(
-            JOB, f"c{self.crashes}", now_ms=self.now, ttl_ms=1_000, is_dead=lambda holder: True
+        lease = self.store.leases.acquire(
+            JOB, f"c{self.crashes}", ttl_ms=1_000, is_dead=lambda holder: True
         )
         assert isinstance(lease, Lease)
         stored = self.store.get_job(JOB)

@@ -20,7 +20,8 @@ from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.states.created import Created
 from headgate.controller.runner import JobRunner
-from headgate.controller.store.jobs import JobStore, Lease
+from headgate.controller.store.jobs import JobStore
+from headgate.controller.store.leases import Lease
 from headgate.core import failpoints
 from headgate.core.errors import InternalError, UserError
 from headgate.core.failpoints import Failpoints
@@ -66,8 +67,8 @@ class Bench:
         self.changed = threading.Condition()
         self.runners: list[JobRunner] = []
 
-    def runner(self, holder: str = "a", *, now_ms: int = 0) -> JobRunner:
-        lease = self.store.acquire_lease(JOB, holder, now_ms=now_ms, ttl_ms=1_000)
+    def runner(self, holder: str = "a") -> JobRunner:
+        lease = self.store.leases.acquire(JOB, holder, ttl_ms=1_000, is_dead=lambda holder: True)
         assert isinstance(lease, Lease)
         stored = self.store.get_job(JOB)
         assert stored is not None
@@ -187,7 +188,7 @@ def test_controller_that_lost_its_lease_changes_nothing_and_ends_its_worker(benc
     first = bench.runner("a")
     first.start()
     bench.wait(lambda: bool(bench.fleet.started))
-    second = bench.runner("b", now_ms=10_000_000)
+    second = bench.runner("b")
     before = bench.store.get_job(JOB)
     first.post(StopRequested(mode="force"))
     first._thread.join(PATIENCE_SECONDS)
@@ -214,7 +215,7 @@ def test_stop_that_a_controller_without_the_lease_was_given_counts_as_lost(bench
     first = bench.runner("a")
     first.start()
     bench.wait(lambda: bool(bench.fleet.started))
-    bench.runner("b", now_ms=10_000_000)
+    bench.runner("b")
     commands = [first.command(StopRequested(mode="force")) for _ in range(2)]
     first._thread.join(PATIENCE_SECONDS)
     commands.append(first.command(StopRequested(mode="force")))
@@ -226,7 +227,7 @@ def test_next_runner_of_a_job_fences_the_one_before(bench: Bench) -> None:
     first.start()
     bench.wait(lambda: bool(bench.fleet.started))
     first.close()
-    bench.runner("b", now_ms=10_000_000).start()
+    bench.runner("b").start()
     bench.wait(lambda: len(bench.fleet.started) == 2)
     assert bench.fleet.started == [Generation(1), Generation(2)]
     # The first one's worker may be alive: it is killed before another is started.

@@ -24,6 +24,7 @@ OF_A_JOB = {
     "headgate_job_alarm alarm",
     "headgate_job_batch_seconds",
     "headgate_job_batches_total",
+    "headgate_job_driven_here",
     "headgate_job_epoch",
     "headgate_job_failed",
     "headgate_job_generation",

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", help="The service; default: HEADGATE_URL, or the one on this machine."),
+    typer.Option(
+        "--url",
+        help="The service, or several with commas between them; default: HEADGATE_URL, or the one"
+        " on this machine.",
+    ),
 ]
 Token = Annotated[
     str | None, typer.Option("--token", help="The service's token; better in HEADGATE_TOKEN.")
@@ -44,13 +48,26 @@ class StreamedEvent:
     data: dict[str, Any]
 
 
-class ServiceClient:
-    """Raises `UserError` if the service refuses, `ExternalError` if it does not answer."""
+class _Misdirected(Exception):
+    """Another service drives the job: it is the one to ask."""
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url = url.rstrip("/")
+    def __init__(self, url: str, detail: str) -> None:
+        super().__init__(detail)
+        self.url = url
+
+
+class ServiceClient:
+    """Raises `UserError` if the service refuses, `ExternalError` if it does not answer.
+
+    Of several services (with commas between them) the first that answers is asked. One that does
+    not drive the job in question says which one does, and that one is asked instead.
+    """
+
+    def __init__(self, urls: str, token: str | None) -> None:
+        self._urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()] or [""]
+        self.url = self._urls[0]
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = _httpx().Client(base_url=self.url, headers=headers, timeout=TIMEOUT_SECONDS)
+        self._http = _httpx().Client(headers=headers, timeout=TIMEOUT_SECONDS)
 
     def get(self, path: str, **params: Any) -> Any:
         given = {name: value for name, value in params.items() if value is not None}
@@ -69,24 +86,36 @@ class ServiceClient:
         """Return the events of one connection, until it ends."""
         from httpx_sse import EventSource
 
-        headers = {} if last_id is None else {"Last-Event-ID": last_id}
-        with (
-            self._answering(),
-            self._http.stream(
-                "GET",
-                f"/api/v1{path}",
-                headers=headers,
-                params={"replay": "true"} if replay else {},
-                timeout=_httpx().Timeout(TIMEOUT_SECONDS, read=60.0),
-            ) as answer,
-        ):
-            if answer.status_code != 200:
-                answer.read()
-                _raise_problem(answer)
-            for event in EventSource(answer).iter_sse():
-                # What has no data is for browsers: how soon to come back.
-                if event.data:
-                    yield StreamedEvent(event.id or None, event.event, event.json())
+        def listen(url: str) -> Iterator[StreamedEvent]:
+            with (
+                self._answering(url),
+                self._http.stream(
+                    "GET",
+                    f"{url}/api/v1{path}",
+                    headers={} if last_id is None else {"Last-Event-ID": last_id},
+                    params={"replay": "true"} if replay else {},
+                    timeout=_httpx().Timeout(TIMEOUT_SECONDS, read=60.0),
+                ) as answer,
+            ):
+                if answer.status_code != 200:
+                    answer.read()
+                    _raise_problem(answer)
+                for event in EventSource(answer).iter_sse():
+                    # What has no data is for browsers: how soon to come back.
+                    if event.data:
+                        yield StreamedEvent(event.id or None, event.event, event.json())
+
+        try:
+            yield from listen(self.url)
+        except _Misdirected as elsewhere:
+            try:
+                yield from listen(_say_where(elsewhere))
+            except _Misdirected as again:
+                raise _changing_hands(again) from again
+        except ExternalError:
+            # The next connection begins with a service that answers.
+            self._find_another()
+            raise
 
     def wait_for_job(
         self, job: str, condition: Callable[[dict[str, Any]], bool], timeout_seconds: float
@@ -106,30 +135,54 @@ class ServiceClient:
             time.sleep(POLL_SECONDS)
 
     def _ask(self, method: str, path: str, **arguments: Any) -> Any:
-        with self._answering():
-            answer = self._http.request(method, f"/api/v1{path}", **arguments)
+        try:
+            return self._ask_any(method, path, **arguments)
+        except _Misdirected as elsewhere:
+            url = _say_where(elsewhere)
+        try:
+            return self._ask_one(url, method, path, **arguments)
+        except _Misdirected as again:
+            raise _changing_hands(again) from again
+
+    def _ask_any(self, method: str, path: str, **arguments: Any) -> Any:
+        """Ask the service; if nobody is there, the next one, which has not heard it yet."""
+        for _ in self._urls[1:]:
+            try:
+                return self._ask_one(self.url, method, path, **arguments)
+            except ExternalError as error:
+                if error.code != "no_service":
+                    raise
+                self._find_another()
+        return self._ask_one(self.url, method, path, **arguments)
+
+    def _ask_one(self, url: str, method: str, path: str, **arguments: Any) -> Any:
+        with self._answering(url):
+            answer = self._http.request(method, f"{url}/api/v1{path}", **arguments)
         if answer.status_code >= 400:
             _raise_problem(answer)
         return answer.json() if answer.content else None
 
+    def _find_another(self) -> None:
+        self.url = self._urls[(self._urls.index(self.url) + 1) % len(self._urls)]
+
     @contextmanager
-    def _answering(self) -> Iterator[None]:
+    def _answering(self, url: str) -> Iterator[None]:
         http = _httpx()
         try:
             yield
-        except http.ConnectError as error:
+        except (http.ConnectError, http.ConnectTimeout) as error:
             raise ExternalError(
-                f"no service answers at {self.url}: start one with `headgate serve`, or name"
+                f"no service answers at {url}: start one with `headgate serve`, or name"
                 " another one with --url",
                 code="no_service",
             ) from error
         except (http.UnsupportedProtocol, http.InvalidURL) as error:
             raise UserError(
-                f"'{self.url}' is not the URL of a service: write http://host:port", code="url"
+                f"'{url}' is not the URL of a service: write http://host:port", code="url"
             ) from error
         except http.HTTPError as error:
             raise ExternalError(
-                f"the service at {self.url} does not answer: {type(error).__name__} {error}",
+                f"the service at {url} does not answer: {type(error).__name__} {error}",
                 code="no_answer",
             ) from error
 
@@ -164,9 +217,21 @@ def _raise_problem(answer: httpx.Response) -> None:
         raise typer.Exit(EXIT_REFUSED)
     if answer.status_code == 401:
         detail = "the service wants its token: give it with --token or HEADGATE_TOKEN"
+    if answer.status_code == 421 and problem.get("controller"):
+        raise _Misdirected(str(problem["controller"]).rstrip("/"), detail)
     if answer.status_code >= 500:
         raise ExternalError(detail, code=code)
     raise UserError(detail, code=code)
+
+
+def _say_where(elsewhere: _Misdirected) -> str:
+    typer.echo(f"{elsewhere}: asking there", err=True)
+    return elsewhere.url
+
+
+def _changing_hands(again: _Misdirected) -> ExternalError:
+    # Once is enough: two that each name the other would never come to an end.
+    return ExternalError(f"{again}. It has just changed hands: try again", code="job_leased")
 
 
 def _given(body: dict[str, Any]) -> dict[str, Any]:

@@ -91,11 +91,23 @@ def print_job(console: Console, job: dict[str, Any]) -> None:
         ("restarts", f"{job['restarts_used']} used, {job['recoveries']} recoveries"),
         ("rows", f"{progress.get('rows_in', 0):,} in, {progress.get('rows_out', 0):,} out"),
         ("watermark", format_watermark(progress.get("watermark"))),
+        *_driver_lines(job),
         *(("ALARM", alarm["message"]) for alarm in job["alarms"]),
     ]
     if job["error"]:
         lines.append(("error", f"{job['error']['message']} (code {job['error']['code']})"))
     print_table(console, ("", ""), lines)
+
+
+def _driver_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """Say where a job is driven, if not by the service that was asked."""
+    if job["driven_here"] or job["terminal"]:
+        return []
+    if job["driven_by"] is None:
+        return [("driven by", "nobody at the moment: the next controller takes it up")]
+    said = job["progress_at_ms"]
+    as_of = "" if said is None else f"; rows and watermark as of {format_moment(said)}"
+    return [("driven by", f"{job['driven_by']}{as_of}")]
 
 
 @jobs.command()

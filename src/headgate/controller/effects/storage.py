@@ -193,11 +193,7 @@ def claim(action: ClaimGeneration, ports: JobPorts) -> GenerationClaimed:
     """Write the fence, unless a stranger has taken the job over."""
     store = ports.open_store()
     highest, claimant = fence(store, ports)
-    if (
-        action.known > 0
-        and highest > action.known
-        and not may_claim_back(ours=ports.claimant, theirs=claimant)
-    ):
+    if action.known > 0 and _is_passed(ports, action.known, highest, claimant):
         raise Superseded(
             f"another controller ({claimant or 'unknown'}) has taken the job over with"
             f" generation {highest}; this one lets go of it"
@@ -222,6 +218,16 @@ def fence(store: ObjectStore, ports: JobPorts) -> tuple[Generation, str]:
     """Return the highest generation claimed (0 = none) and who claimed it."""
     highest, claimed = writes.newest_claim(store, ports.job)
     return highest, "" if claimed is None else claimed.claimant
+
+
+def is_superseded(ports: JobPorts, known: Generation) -> bool:
+    """Whether another controller has claimed a newer generation than the one we know."""
+    highest, claimant = fence(ports.open_store(), ports)
+    return _is_passed(ports, known, highest, claimant)
+
+
+def _is_passed(ports: JobPorts, known: Generation, highest: Generation, claimant: str) -> bool:
+    return highest > known and not may_claim_back(ours=ports.claimant, theirs=claimant)
 
 
 def record(

@@ -2,15 +2,14 @@
 
 The database is convenience, not truth: checkpoints are in object storage, and a job whose database
 is lost can be taken up again from there. What it must get right is that two controllers cannot
-both drive a job: a lease with an expiry says who may, its number only grows, and every write names
-it, so that the writes of a controller that lost its lease change nothing.
+both drive a job: see `leases.py`.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -19,10 +18,13 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from headgate.controller.applying import Change
+from headgate.controller.clock import SteadyClock
 from headgate.controller.rules.notes import CheckpointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, StoredJobState, stored_form
+from headgate.controller.store.dialects import DatabaseClock, database_clock
 from headgate.controller.store.history import ENTRY_KINDS, TRANSITION, HistoryEntry, entries_of
+from headgate.controller.store.leases import Lease, LeaseLost, LeaseStore, is_held
 from headgate.controller.store.pipelines import PipelineStore, put_pipeline
 from headgate.controller.store.tables import (
     READING,
@@ -31,16 +33,21 @@ from headgate.controller.store.tables import (
     jobs,
     leases,
     open_engine,
+    progress,
     settings,
 )
 from headgate.controller.store.upgrade import upgrade_schema
 from headgate.core.errors import InternalError, UserError
 from headgate.core.ids import JobId
 from headgate.core.model import from_json, model, to_json
+from headgate.core.ports import Clock
 
 log = logging.getLogger("headgate.controller.store.jobs")
 
 CHECKPOINTS_KEPT = 1_000
+# How long a statement may take on Postgres.
+PATIENCE_MS = 10_000
+FIRST_LEASE_MS = 10_000
 
 
 @model
@@ -56,45 +63,41 @@ class StoredJob:
 
 
 @model
-class Lease:
-    """The right to drive a job until `expires_ms`, or until another one takes it after that."""
-
-    job: JobId
-    holder: str
-    number: int
-    expires_ms: int
-
-
-@model
-class LeaseHeld:
-    """Another controller drives the job."""
-
-    holder: str
-    expires_ms: int
-
-
-@model
 class Saved:
     version: int
-
-
-@model
-class LeaseLost:
-    """Another controller took the job over, or the row changed under us: let go of it."""
 
 
 class JobStore:
     """Every method is one transaction. Database errors are SQLAlchemy's own exceptions."""
 
-    def __init__(self, url: str, *, checkpoints_kept: int = CHECKPOINTS_KEPT) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        checkpoints_kept: int = CHECKPOINTS_KEPT,
+        patience_ms: int = PATIENCE_MS,
+        renewal_patience_ms: int = PATIENCE_MS,
+        clock: DatabaseClock | None = None,
+    ) -> None:
         self._checkpoints_kept = checkpoints_kept
-        self._engine: Engine = open_engine(url)
-        upgrade_schema(self._engine)
+        _upgrade(url)
+        self._engine: Engine = open_engine(url, patience_ms=patience_ms)
+        self._renewals = open_engine(url, patience_ms=renewal_patience_ms, connections_max=1)
         self.pipelines = PipelineStore(self._engine)
+        self.leases = LeaseStore(self._engine, self._renewals, clock or database_clock())
         self.database = self._identity()
+
+    def clock(self) -> Clock:
+        """Return a clock that says now what the database's says, and then goes on by itself.
+
+        What one controller stores with a time, another one understands, whatever the clocks of
+        their machines say.
+        """
+        return SteadyClock(self.leases.now_ms())
 
     def close(self) -> None:
         self._engine.dispose()
+        self._renewals.dispose()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -119,8 +122,13 @@ class JobStore:
 
     # ---- jobs --------------------------------------------------------------------------------
 
-    def create_job(self, job: JobId, spec: JobSpec, state: JobState, now_ms: int) -> StoredJob:
-        """Store a new job; raises `UserError` if the id is taken."""
+    def create_job(
+        self, job: JobId, spec: JobSpec, state: JobState, now_ms: int, *, holder: str = ""
+    ) -> StoredJob:
+        """Store a new job; raises `UserError` if the id is taken.
+
+        The holder has it for a moment, in which nobody who looks for work takes it away.
+        """
         row = {
             "id": job,
             "pipeline": spec.name,
@@ -136,8 +144,9 @@ class JobStore:
             with self._engine.begin() as connection:
                 _put_pipeline(connection, spec, now_ms)
                 connection.execute(sa.insert(jobs).values(row))
+                until_ms = self.leases.clock(connection) + FIRST_LEASE_MS if holder else 0
                 connection.execute(
-                    sa.insert(leases).values(job=job, holder="", number=0, expires_ms=0)
+                    sa.insert(leases).values(job=job, holder=holder, number=0, expires_ms=until_ms)
                 )
         except IntegrityError as error:
             raise UserError(f"there is already a job {job}", code="job_exists") from error
@@ -189,17 +198,25 @@ class JobStore:
     def delete_job(self, job: JobId) -> None:
         """Forget a job; its checkpoints are not touched."""
         with self._engine.begin() as connection:
-            for table in (history, checkpoints, leases):
+            for table in (history, checkpoints, leases, progress):
                 connection.execute(sa.delete(table).where(table.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
 
-    def save(self, lease: Lease, version: int, change: Change) -> Saved | LeaseLost:
-        """Store a change of a job's state with its history: all of it, or nothing."""
+    def save(
+        self, lease: Lease, version: int, change: Change, *, again: bool = False
+    ) -> Saved | LeaseLost:
+        """Store a change of a job's state with its history: all of it, or nothing.
+
+        `again`: it was tried before, and the database did not say whether it was stored.
+        """
         with self._engine.begin() as connection:
-            # The lease is locked first: whoever takes it over waits for this write, and sees it.
-            held = sa.select(leases.c.number).where(leases.c.job == lease.job).with_for_update()
-            if connection.execute(held).scalar() != lease.number:
+            # The lease is locked first: whoever takes it over comes after this write, and sees it.
+            held = sa.select(leases.c.number).where(*is_held(lease)).with_for_update()
+            if connection.execute(held).first() is None:
                 return LeaseLost()
+            if again and _version(connection, lease.job) == version + 1:
+                # Nobody else writes under this lease: it was.
+                return Saved(version=version + 1)
             updated = connection.execute(
                 sa.update(jobs)
                 .where(jobs.c.id == lease.job, jobs.c.version == version)
@@ -225,57 +242,6 @@ class JobStore:
                 if isinstance(note, CheckpointNote):
                     _put_checkpoint(connection, lease.job, note, self._checkpoints_kept)
         return Saved(version=version + 1)
-
-    # ---- leases ------------------------------------------------------------------------------
-
-    def acquire_lease(
-        self,
-        job: JobId,
-        holder: str,
-        *,
-        now_ms: int,
-        ttl_ms: int,
-        is_dead: Callable[[str], bool] = lambda holder: False,
-    ) -> Lease | LeaseHeld:
-        """Take the job: if nobody holds it, the lease has run out, or its holder is dead."""
-        with self._engine.begin() as connection:
-            row = connection.execute(sa.select(leases).where(leases.c.job == job)).first()
-            if row is None:
-                raise UserError(f"there is no job {job}", code="no_such_job")
-            held = LeaseHeld(holder=row.holder, expires_ms=row.expires_ms)
-            free = row.expires_ms <= now_ms or row.holder in ("", holder) or is_dead(row.holder)
-            if not free:
-                return held
-            taken = connection.execute(
-                sa.update(leases)
-                .where(leases.c.job == job, leases.c.number == row.number)
-                .values(holder=holder, number=row.number + 1, expires_ms=now_ms + ttl_ms)
-            )
-            if taken.rowcount != 1:
-                return held
-            return Lease(job=job, holder=holder, number=row.number + 1, expires_ms=now_ms + ttl_ms)
-
-    def renew_lease(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease | LeaseLost:
-        with self._engine.begin() as connection:
-            renewed = connection.execute(
-                sa.update(leases)
-                .where(leases.c.job == lease.job, leases.c.number == lease.number)
-                .values(expires_ms=now_ms + ttl_ms)
-            )
-        if renewed.rowcount != 1:
-            return LeaseLost()
-        return Lease(
-            job=lease.job, holder=lease.holder, number=lease.number, expires_ms=now_ms + ttl_ms
-        )
-
-    def release_lease(self, lease: Lease) -> None:
-        """Let another controller take the job at once."""
-        with self._engine.begin() as connection:
-            connection.execute(
-                sa.update(leases)
-                .where(leases.c.job == lease.job, leases.c.number == lease.number)
-                .values(holder="", expires_ms=0)
-            )
 
     # ---- history -----------------------------------------------------------------------------
 
@@ -375,6 +341,22 @@ def _stored_if_readable(row: sa.Row[tuple[object, ...]]) -> StoredJob | None:
     except InternalError as error:
         log.error("%s", error.message)
         return None
+
+
+def _upgrade(url: str) -> None:
+    # A revision may take its time, and wait for another controller that applies it just now.
+    engine = open_engine(url)
+    try:
+        upgrade_schema(engine)
+    finally:
+        engine.dispose()
+
+
+def _version(connection: Connection, job: JobId) -> int | None:
+    found: int | None = connection.execute(
+        sa.select(jobs.c.version).where(jobs.c.id == job)
+    ).scalar()
+    return found
 
 
 def _put_pipeline(connection: Connection, spec: JobSpec, now_ms: int) -> None:

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
+from headgate.controller.store.dialects import put
 from headgate.controller.store.tables import READING, jobs, pipelines
 from headgate.core.errors import UserError
 from headgate.core.model import model
@@ -79,11 +80,7 @@ def put_pipeline(
 ) -> None:
     """Store a pipeline, or change its text, within a transaction."""
     text = {"sql": sql, "udf_source": udf_source, "updated_ms": now_ms}
-    changed = connection.execute(
-        sa.update(pipelines).where(pipelines.c.name == name).values(**text)
-    )
-    if changed.rowcount == 0:
-        connection.execute(sa.insert(pipelines).values(name=name, created_ms=now_ms, **text))
+    put(connection, pipelines, {"name": name}, text, first={"created_ms": now_ms})
 
 
 def _stored(row: sa.Row[tuple[object, ...]]) -> StoredPipeline:

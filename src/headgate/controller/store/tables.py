@@ -11,6 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine, make_url
 
+from headgate.controller.store.patience import limit_waiting
+
 metadata = sa.MetaData()
 
 # An execution option: the transaction only reads, and need not wait for writers.
@@ -83,9 +85,37 @@ checkpoints = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
 )
 
+# The processes that drive jobs of this database, or did so a short while ago.
+controllers = sa.Table(
+    "controllers",
+    metadata,
+    sa.Column("holder", sa.String(400), primary_key=True),
+    sa.Column("instance", sa.String(40), nullable=False),
+    # Where its service is asked; empty = it has none.
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("pid", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.String(100), nullable=False),
+    sa.Column("started_ms", sa.BigInteger, nullable=False),
+    # By the database's clock.
+    sa.Column("seen_ms", sa.BigInteger, nullable=False),
+)
 
-def open_engine(url: str) -> Engine:
-    """Open a database by URL: `sqlite:///path`, `postgresql://...`, or a plain path to a file."""
+# What the worker of a job last said, for controllers that do not hear it themselves.
+progress = sa.Table(
+    "progress",
+    metadata,
+    sa.Column("job", sa.String(200), primary_key=True),
+    sa.Column("at_ms", sa.BigInteger, nullable=False),
+    sa.Column("progress", sa.Text, nullable=False),
+)
+
+
+def open_engine(url: str, *, patience_ms: int | None = None, connections_max: int = 20) -> Engine:
+    """Open a database by URL: `sqlite:///path`, `postgresql://...`, or a plain path to a file.
+
+    With a patience, no statement on Postgres is waited for any longer.
+    """
     if "://" not in url:
         url = f"sqlite:///{Path(url).absolute()}"
     parsed = make_url(url)
@@ -93,7 +123,16 @@ def open_engine(url: str) -> Engine:
         return _open_sqlite(parsed)
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
-    return sa.create_engine(parsed, pool_pre_ping=True)
+    engine = sa.create_engine(
+        parsed,
+        pool_pre_ping=True,
+        pool_size=min(5, connections_max),
+        max_overflow=max(0, connections_max - 5),
+        pool_timeout=30.0 if patience_ms is None else patience_ms / 1000,
+    )
+    if patience_ms is not None and parsed.drivername == "postgresql+psycopg":
+        limit_waiting(engine, patience_ms)
+    return engine
 
 
 def _open_sqlite(url: sa.URL) -> Engine:

@@ -41,7 +41,7 @@ def list_checkpoints(
     return checkpoint_views.summaries(store, JobId(job), notes, limit)
 
 
-@router.post("/checkpoints", status_code=202, responses=problems(404, 409))
+@router.post("/checkpoints", status_code=202, responses=problems(404, 409, 421))
 async def trigger_checkpoint(job: JobPath, service: ServiceDep) -> JobView:
     """Take a checkpoint now, or as soon as the one in flight is done."""
 
@@ -76,7 +76,7 @@ def list_job_savepoints(job: JobPath, service: ServiceDep) -> list[SavepointView
     ]
 
 
-@router.post("/savepoints", status_code=201, responses=problems(404, 409))
+@router.post("/savepoints", status_code=201, responses=problems(404, 409, 421))
 async def create_savepoint(
     job: JobPath,
     wanted: NewSavepoint,

@@ -48,6 +48,8 @@ async def subscribe_to_job(
 ) -> AsyncIterator[Subscription]:
     """Listen to one job until the response has ended."""
     await run_in_threadpool(service.controller.job_status, JobId(job))
+    # Events are told where the job is driven: anywhere else it would seem that nothing happens.
+    await run_in_threadpool(service.controller.membership.need_driver, JobId(job))
     last_id = _after(last_event_id, replay)
     with service.events.subscribed(job=JobId(job), last_id=last_id) as found:
         yield found
@@ -70,7 +72,7 @@ async def stream_events(
 @router.get(
     "/jobs/{job}/events",
     response_class=EventSourceResponse,
-    responses={**_STREAM, **problems(404, 503)},
+    responses={**_STREAM, **problems(404, 421, 503)},
 )
 async def stream_job_events(
     service: ServiceDep, subscription: Annotated[Subscription, Depends(subscribe_to_job)]

@@ -62,7 +62,7 @@ def read_job(job: JobPath, service: ServiceDep) -> JobDetail:
     return service.job_detail(JobId(job))
 
 
-@router.delete("/jobs/{job}", status_code=204, responses=problems(404, 409))
+@router.delete("/jobs/{job}", status_code=204, responses=problems(404, 409, 421))
 async def delete_job(job: JobPath, service: ServiceDep) -> None:
     """Forget a job that has ended. Its checkpoints stay in the state store."""
     await service.commands.run(lambda: service.delete_job(JobId(job)))
@@ -95,7 +95,7 @@ def read_errors(job: JobPath, service: ServiceDep, limit: Limit = 100) -> list[J
     return errors_of(service.controller.job_history(JobId(job), limit=HISTORY_MAX))[:limit]
 
 
-@router.get("/jobs/{job}/logs", responses=problems(404))
+@router.get("/jobs/{job}/logs", responses=problems(404, 421))
 def read_logs(
     job: JobPath,
     service: ServiceDep,
@@ -107,10 +107,13 @@ def read_logs(
     status = service.controller.job_status(JobId(job))
     wanted = Generation(status.generation if generation is None else generation)
     path = service.controller.log_path(JobId(job), wanted)
+    if not path.exists():
+        # Logs are on the machine where the worker ran.
+        service.controller.membership.need_driver(JobId(job))
     return read_log_page(path, wanted, offset, bytes_max)
 
 
-@router.post("/jobs/{job}/stop", status_code=202, responses=problems(404, 409))
+@router.post("/jobs/{job}/stop", status_code=202, responses=problems(404, 409, 421))
 async def stop_job(job: JobPath, service: ServiceDep, wanted: StopJob | None = None) -> JobView:
     """Stop a job: it takes a final checkpoint first, unless another mode says otherwise."""
 
@@ -121,7 +124,7 @@ async def stop_job(job: JobPath, service: ServiceDep, wanted: StopJob | None = N
     return await service.commands.run(stop)
 
 
-@router.post("/jobs/{job}/restart", status_code=202, responses=problems(404, 409))
+@router.post("/jobs/{job}/restart", status_code=202, responses=problems(404, 409, 421))
 async def restart_job(
     job: JobPath, service: ServiceDep, wanted: RestartJob | None = None
 ) -> JobView:
@@ -134,7 +137,7 @@ async def restart_job(
     return await service.commands.run(restart)
 
 
-@router.post("/jobs/{job}/rescale", status_code=202, responses=problems(404, 409))
+@router.post("/jobs/{job}/rescale", status_code=202, responses=problems(404, 409, 421))
 async def rescale_job(job: JobPath, wanted: RescaleJob, service: ServiceDep) -> JobView:
     """Change the parallelism; a job that has ended takes it when it is started again."""
 

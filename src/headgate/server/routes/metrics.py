@@ -34,6 +34,7 @@ async def read_health(service: ServiceDep) -> Health:
         slots_free=service.controller.slots_free(),
         warm_spares=len(service.controller.spare_pids()),
         alarms=len(service.alarms()),
+        silent_ms=service.controller.membership.silent_ms(),
     )
 
 
@@ -53,12 +54,13 @@ def list_alarms(service: ServiceDep) -> list[Alarm]:
     return service.alarms()
 
 
-@router.get("/api/v1/jobs/{job}/metrics", responses=problems(404))
+@router.get("/api/v1/jobs/{job}/metrics", responses=problems(404, 421))
 def read_job_metrics(
     job: JobPath, service: ServiceDep, samples: Annotated[int, Query(ge=0, le=900)] = 300
 ) -> JobMetrics:
     """The job's numbers since the service started, with its newest heartbeats."""
     service.controller.job_status(JobId(job))
+    service.controller.membership.need_driver(JobId(job))
     numbers = service.telemetry.numbers(JobId(job))
     return JobMetrics(
         job=job,
