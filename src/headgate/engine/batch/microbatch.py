@@ -104,7 +104,7 @@ class Engine:
                 log.warning("subtasks of this pipeline cannot be asked to stay on their hosts")
                 self.at_home = False
                 continue
-            if not self._reruns.happened(batch, result.reports):
+            if not self._reruns.happened(result.reports):
                 return replace(result, repeated=repeated)
             log.warning("micro-batch %s is run again: Spark has lost an executor in it", batch)
         raise BatchFailed(

@@ -28,14 +28,20 @@ class Reruns:
     spark: SparkSession
 
     def __post_init__(self) -> None:
+        self._tries = 0
         self._asks = not is_local(str(self.spark.sparkContext.master))
 
     def begin(self, batch: int) -> None:
-        """Give the jobs of an action a name to be found by."""
+        """Give the jobs of the next action a name to be found by, which no other try has had."""
         if self._asks:
-            self.spark.sparkContext.setJobGroup(_group(batch), f"micro-batch {batch}")
+            self._tries += 1
+            self.spark.sparkContext.setJobGroup(self._group, f"micro-batch {batch}")
 
-    def happened(self, batch: int, reports: Reports) -> bool:
+    @property
+    def _group(self) -> str:
+        return f"headgate-{self._tries}"
+
+    def happened(self, reports: Reports) -> bool:
         """Whether some part of the action was computed again after others may have read it."""
         if not self._asks:
             return False
@@ -46,14 +52,10 @@ class Reruns:
         # What Spark tells of stages it hears from its own events, a moment after the action.
         context.sc().listenerBus().waitUntilEmpty()
         tracker = context.statusTracker()
-        for job in tracker.getJobIdsForGroup(_group(batch)):
+        for job in tracker.getJobIdsForGroup(self._group):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds() if info is not None else ():
                 described = tracker.getStageInfo(stage)
                 if described is not None and described.currentAttemptId() > 0:
                     return True
         return False
-
-
-def _group(batch: int) -> str:
-    return f"headgate-{batch}"
