@@ -38,13 +38,14 @@ def executor_folder(job: JobId) -> str:
 def executor_host() -> str:
     """Return the host of this executor as Spark calls it; empty in a local master's process.
 
-    Only the command line of its JVM says it: `... --executor-id 3 --hostname host-b ...`.
+    Only the command line of its JVM says it, behind the words `executor-id` and `hostname`.
     """
     with contextlib.suppress(psutil.Error):
         for process in psutil.Process().parents():
-            words = process.cmdline()
-            if "--hostname" in words[:-1] and "--executor-id" in words:
-                return words[words.index("--hostname") + 1]
+            command = process.cmdline()
+            words = [word.lstrip("-") for word in command]
+            if "hostname" in words[:-1] and "executor-id" in words:
+                return command[words.index("hostname") + 1]
     return ""
 
 
