@@ -101,9 +101,12 @@ def embedded_controller(state_url: str, *, environment: dict[str, str] | None = 
 
 
 def configured_controller(
-    config: Config, *, environment: dict[str, str] | None = None
+    config: Config, *, environment: dict[str, str] | None = None, with_nodes: bool = False
 ) -> Controller:
-    """Return a controller for this process, as the settings say."""
+    """Return a controller for this process, as the settings say.
+
+    Without a service there is nothing that nodes could join: its workers run on this machine.
+    """
     wanted = config.controller
     data_dir = Path(wanted.data_dir or local_data_dir(absolute_state_url(config.state_url)))
     _make_writable_folder(data_dir)
@@ -116,6 +119,8 @@ def configured_controller(
         worker_command=wanted.worker_command or (sys.executable, "-m", "headgate.engine.worker"),
         worker_environment=environment or {},
         retention=retention_of(config),
+        workers=wanted.workers if with_nodes else "here",
+        node_timeout_ms=wanted.node_timeout,
     )
     return _open_controller(settings)
 

@@ -11,22 +11,27 @@ import os
 import queue
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.controller.announcements import Announcement, ProgressMade
-from headgate.controller.assembling import Compiler, JobAssembly, check_spec, spark_needs
+from headgate.controller.announcements import Announcement, Announcer
+from headgate.controller.assembling import (
+    Compiler,
+    JobAssembly,
+    check_spec,
+    job_for_spare,
+    spark_needs,
+)
 from headgate.controller.clock import SteadyClock
 from headgate.controller.effects.ports import JobPorts
-from headgate.controller.effects.slots import SlotPool
-from headgate.controller.housekeeping import LOGS, SCRATCH, Housekeeping
+from headgate.controller.folders import SCRATCH
+from headgate.controller.housekeeping import Housekeeping
 from headgate.controller.identity import is_dead_holder, job_id_for, lease_holder, new_job_id
 from headgate.controller.leases import LeaseKeeper
-from headgate.controller.processes.fleet import SPARES, LocalFleet
-from headgate.controller.processes.link import WorkerLink
+from headgate.controller.nodes.registry import Nodes
+from headgate.controller.processes.logs import LogFound
 from headgate.controller.rules.claimant import Claimant
 from headgate.controller.rules.events import (
     CheckpointRequested,
@@ -42,16 +47,17 @@ from headgate.controller.rules.notes import CheckpointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import is_terminal
 from headgate.controller.rules.states.created import Created
-from headgate.controller.rules.states.running import Running
 from headgate.controller.runner import JobRunner
 from headgate.controller.settings import ControllerSettings
 from headgate.controller.status import JobStatus, status_of
 from headgate.controller.store.history import HistoryEntry
 from headgate.controller.store.jobs import JobStore, Lease, LeaseHeld, StoredJob
 from headgate.controller.store.pipelines import PipelineStore
+from headgate.controller.waiting import wait_for_status
+from headgate.controller.workforce import Workforce
 from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import Progress, SpareSettings
+from headgate.core.messages import SpareSettings
 from headgate.core.names import check_name, refuse_reserved
 from headgate.core.ports import Clock
 from headgate.storage import RequestCounts
@@ -85,12 +91,8 @@ class Controller:
         self._jobs: dict[JobId, _Driven] = {}
         # How to ask for the requests to each job's store since it was taken up here.
         self._requests: dict[JobId, Callable[[], RequestCounts]] = {}
-        # What the last worker of a job said; kept after the job's end.
-        self._progress: dict[JobId, Progress] = {}
         self._takes_up = True
-        # Its own lock: whoever subscribes does not wait for a job that is being taken up.
-        self._announcing = threading.Lock()
-        self._subscribers: list[Callable[[Announcement], None]] = []
+        self._announcer = Announcer()
         self._closed = threading.Event()
         # Runners whose lease somebody else holds; None only wakes whoever waits here.
         self._lost: queue.SimpleQueue[JobRunner | None] = queue.SimpleQueue()
@@ -100,19 +102,15 @@ class Controller:
         self._housekeeping = Housekeeping(
             self._store, self._data_dir, settings.retention, self._clock
         )
-        self._slots = SlotPool(settings.slots)
-        self._link = WorkerLink(self._deliver, settings.host)
-        self._fleet = LocalFleet(
-            self._link,
-            self._deliver,
-            self._data_dir / LOGS,
-            command=settings.worker_command,
-            environment=settings.worker_environment,
-            on_gone=self._housekeeping.discard_scratch,
-            spares=settings.warm_spares,
-            spare_dir=self._data_dir / SCRATCH / SPARES,
+        self._workforce = Workforce(
+            settings,
+            self._clock,
+            deliver=self._deliver,
+            spec_of=self.job_spec,
             needs_of=self._spark_needs,
+            on_gone=self._housekeeping.discard_scratch,
         )
+        self._fleet, self._slots = self._workforce.fleet, self._workforce.slots
         self._leases = LeaseKeeper(self._store, self._clock, settings.lease_ttl_ms, self._lost.put)
         self._chores = threading.Thread(target=self._do_chores, name="chores", daemon=True)
 
@@ -124,6 +122,7 @@ class Controller:
         Without `take_up`, only jobs that are created or attached here are driven here.
         """
         self._takes_up = take_up
+        self._workforce.start()
         self._leases.start()
         self._take_up_all()
         self._chores.start()
@@ -140,8 +139,7 @@ class Controller:
             self._jobs.clear()
         for job in driven:
             job.runner.close()
-        self._fleet.close()
-        self._link.close()
+        self._workforce.close()
         for job in driven:
             job.executor.shutdown(wait=True)
             self._store.release_lease(job.runner.lease)
@@ -149,14 +147,7 @@ class Controller:
 
     def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
         """Call back on every announcement, from a runner's thread; returns how to end it."""
-        with self._announcing:
-            self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            with self._announcing, contextlib.suppress(ValueError):
-                self._subscribers.remove(callback)
-
-        return unsubscribe
+        return self._announcer.subscribe(callback)
 
     # ---- jobs --------------------------------------------------------------------------------
 
@@ -237,9 +228,14 @@ class Controller:
         self._store.delete_job(job)
         self._fleet.forget(job)
         self._housekeeping.forget(job)
+        self._announcer.forget(job)
         with self._lock:
-            self._progress.pop(job, None)
             self._requests.pop(job, None)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The machines that have joined to run workers."""
+        return self._workforce.nodes
 
     @property
     def pipelines(self) -> PipelineStore:
@@ -277,9 +273,15 @@ class Controller:
     def log_path(self, job: JobId, generation: Generation) -> Path:
         return self._fleet.log_path(job, generation)
 
+    def read_log(
+        self, job: JobId, generation: Generation, offset: int | None, bytes_max: int
+    ) -> LogFound:
+        """Return a piece of a worker's log, from the machine that it runs on."""
+        return self._fleet.read_log(job, generation, offset, bytes_max)
+
     def spare_pids(self) -> list[int]:
         """Return the workers that wait for a job."""
-        return self._fleet.spare_pids()
+        return self._workforce.local.spare_pids()
 
     def worker_pid(self, job: JobId) -> int | None:
         """Return the process id of the job's worker while it runs here."""
@@ -289,22 +291,9 @@ class Controller:
         self, job: JobId, condition: Callable[[JobStatus], bool], timeout_seconds: float
     ) -> JobStatus:
         """Return the first status that meets the condition. Raises `ExternalError` on timeout."""
-        changed = threading.Event()
-        unsubscribe = self.subscribe(lambda announcement: changed.set())
-        deadline = time.monotonic() + timeout_seconds
-        try:
-            while not condition(status := self.job_status(job)):
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise ExternalError(
-                        f"job {job} is {status.state} ({status.doing}) after {timeout_seconds} s",
-                        code="timeout",
-                    )
-                changed.wait(min(left, 0.2))
-                changed.clear()
-            return status
-        finally:
-            unsubscribe()
+        return wait_for_status(
+            lambda: self.job_status(job), self.subscribe, condition, timeout_seconds
+        )
 
     # ---- driving -----------------------------------------------------------------------------
 
@@ -373,7 +362,7 @@ class Controller:
         self._housekeeping.discard(self._data_dir / SCRATCH / job)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
         runner = JobRunner(
-            stored, lease, self._store, self._ports(job, lease), executor, self._announce
+            stored, lease, self._store, self._ports(job, lease), executor, self._announcer.announce
         )
         driven = _Driven(runner, executor)
         if (before := self._jobs.get(job)) is not None:
@@ -396,18 +385,6 @@ class Controller:
         if driven is not None:
             driven.runner.post(event)
 
-    def _announce(self, announcement: Announcement) -> None:
-        with self._announcing:
-            subscribers = list(self._subscribers)
-            if isinstance(announcement, ProgressMade):
-                self._progress[announcement.job] = announcement.progress
-        for subscriber in subscribers:
-            try:
-                subscriber(announcement)
-            except Exception:
-                # Whoever listens must not be able to stop a job.
-                log.exception("a subscriber failed")
-
     def _stored(self, job: JobId) -> StoredJob:
         stored = self._store.get_job(job)
         if stored is None:
@@ -419,7 +396,7 @@ class Controller:
             driven = self._jobs.get(stored.job)
         here = driven is not None and not driven.runner.is_over
         state = driven.runner.state if driven is not None and here else stored.state
-        return status_of(stored, state, self._progress.get(stored.job), driven_here=here)
+        return status_of(stored, state, self._announcer.progress(stored.job), driven_here=here)
 
     # ---- chores ------------------------------------------------------------------------------
 
@@ -441,17 +418,13 @@ class Controller:
                 log.exception("the controller's chores failed")
 
     def _keep_spares(self) -> None:
-        """Have a spare started, for a running job, when no job needs the machine to get up."""
-        if not self._fleet.lacks_spare():
+        if not self._workforce.local.lacks_spare():
             return
         with self._lock:
             states = {job: entry.runner.state for job, entry in self._jobs.items()}
-        running = [job for job, state in states.items() if isinstance(state, Running)]
-        if running and all(
-            isinstance(state, Running) or is_terminal(state) for state in states.values()
-        ):
-            job = running[-1]
-            self._fleet.keep_spare(self._spark_needs(job, states[job].facts.generation))
+        job = job_for_spare(states)
+        if job is not None:
+            self._workforce.local.keep_spare(self._spark_needs(job, states[job].facts.generation))
 
     def _spark_needs(self, job: JobId, generation: Generation) -> SpareSettings:
         stored = self._stored(job)

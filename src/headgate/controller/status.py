@@ -45,6 +45,8 @@ class JobStatus:
     progress: Progress | None
     # Whether this controller drives it.
     driven_here: bool
+    # The node that its worker runs on; empty = the controller's own machine, or there is none.
+    node: str = ""
 
 
 def status_of(
@@ -69,7 +71,13 @@ def status_of(
         error=_error(state),
         progress=progress,
         driven_here=driven_here,
+        node=_node(state),
     )
+
+
+def _node(state: JobState) -> str:
+    restoring = isinstance(state, Scheduling) and state.phase == "restoring"
+    return state.facts.node if restoring or running_generation(state) is not None else ""
 
 
 def running_generation(state: JobState) -> RunningGeneration | None:

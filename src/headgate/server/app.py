@@ -15,7 +15,7 @@ from headgate.server import problems
 from headgate.server.api_page import OPENAPI, add_api_page
 from headgate.server.guards import AccessGuard, BodyLimit
 from headgate.server.problems import MEDIA_TYPE, Problem
-from headgate.server.routes import checkpoints, events, fork, jobs, metrics, pipelines
+from headgate.server.routes import checkpoints, events, fork, jobs, metrics, nodes, pipelines
 from headgate.server.service import Service
 
 DESCRIPTION = """Streaming SQL pipelines on Apache Spark, recovered exactly once.
@@ -50,7 +50,7 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     add_api_page(app)
-    for module in (pipelines, jobs, checkpoints, fork, events, metrics):
+    for module in (pipelines, jobs, checkpoints, fork, events, metrics, nodes):
         app.include_router(module.router)
     problems.install(app)
     settings = service.config.server

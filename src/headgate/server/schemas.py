@@ -176,6 +176,7 @@ class JobView(BaseModel):
     error: ErrorInfo | None
     progress: Progress | None
     driven_here: bool
+    node: str = Field(description="Where its worker runs; empty = beside the service.")
     alarms: list[Alarm]
 
 
