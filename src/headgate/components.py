@@ -127,11 +127,16 @@ def embedded_controller(state_url: str, *, environment: dict[str, str] | None = 
 
 
 def configured_controller(
-    config: Config, *, environment: dict[str, str] | None = None, advertise_url: str = ""
+    config: Config,
+    *,
+    environment: dict[str, str] | None = None,
+    advertise_url: str = "",
+    with_nodes: bool = False,
 ) -> Controller:
     """Return a controller for this process, as the settings say.
 
-    `advertise_url` is where its service is asked; empty = it has none.
+    `advertise_url` is where its service is asked; empty = it has none. Without a service there is
+    nothing that nodes could join (`with_nodes`): its workers run on this machine.
     """
     wanted = config.controller
     data_dir = Path(wanted.data_dir or local_data_dir(absolute_state_url(config.state_url)))
@@ -146,6 +151,8 @@ def configured_controller(
         worker_command=wanted.worker_command or (sys.executable, "-m", "headgate.engine.worker"),
         worker_environment=environment or {},
         retention=retention_of(config),
+        workers=wanted.workers if with_nodes else "here",
+        node_timeout_ms=wanted.node_timeout,
     )
     return _open_controller(settings)
 

@@ -27,7 +27,11 @@ FILE_NAME = "headgate.toml"
 PREFIX = "HEADGATE_"
 FILE_VARIABLE = "HEADGATE_CONFIG"
 # Names that people expect, beside the systematic ones.
-_ALIASES = {"HEADGATE_TOKEN": "server.token", "HEADGATE_URL": "client.url"}
+_ALIASES = {
+    "HEADGATE_TOKEN": "server.token",
+    "HEADGATE_URL": "client.url",
+    "HEADGATE_CA": "client.ca",
+}
 # Variables of ours that are not settings.
 _OTHERS = (
     FILE_VARIABLE,
@@ -42,6 +46,9 @@ _ALIKE = 0.75
 # Plain paths in the file are meant from the file's folder, not from wherever one happens to be.
 _PATHS = (
     "state_url",
+    "server.tls_certificate",
+    "server.tls_key",
+    "client.ca",
     "controller.data_dir",
     "controller.database_url",
     "job.package",
@@ -91,6 +98,12 @@ class ServerConfig(Section):
         description="Where other services send those who ask for a job of this one; default: where"
         " it listens, under this machine's name if that is everywhere.",
     )
+    tls_certificate: str | None = Field(
+        None, description="PEM file; with it the service speaks HTTPS only."
+    )
+    tls_key: str | None = Field(
+        None, description="PEM file with its key; default: in the certificate's file."
+    )
     body_bytes_max: int = Field(
         2 * 1024 * 1024, ge=1024, description="Larger request bodies are refused with 413."
     )
@@ -112,6 +125,9 @@ class ClientConfig(Section):
         None,
         description="The service, or several with commas between them: the first that answers is"
         " asked; default: what `server` says.",
+    )
+    ca: str | None = Field(
+        None, description="PEM file of the authority that signed the service's certificate."
     )
 
 
@@ -136,6 +152,12 @@ class ControllerConfig(Section):
     )
     worker_command: tuple[str, ...] | None = Field(
         None, min_length=1, description="What starts a worker; default: this Python."
+    )
+    workers: Literal["auto", "here", "nodes"] = Field(
+        "auto", description="Where they run; `auto` = on nodes if any has joined, else here."
+    )
+    node_timeout: PositiveDuration = Field(
+        15_000, description="A node that is silent for this long is lost, with its workers."
     )
 
 
@@ -228,6 +250,11 @@ class Config(Section):
     controller: ControllerConfig = ControllerConfig()
     retention: RetentionConfig = RetentionConfig()
     job: JobConfig = JobConfig()
+
+
+def scheme_of(config: Config) -> str:
+    """Return how the service is spoken to."""
+    return "http" if config.server.tls_certificate is None else "https"
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,19 @@ COMMANDS = (
     ),
     _entry(
         _SERVICE,
+        "node",
+        "service.node:node",
+        "Offer this machine's cores to services: their jobs' workers run here, until it is"
+        " stopped.",
+    ),
+    _entry(
+        _SERVICE,
+        "nodes",
+        "service.nodes:nodes",
+        "List the machines that have joined the service, with their slots and workers.",
+    ),
+    _entry(
+        _SERVICE,
         "pipelines",
         "service.pipelines:pipelines",
         "List the service's pipelines, create, check, show and delete them.",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from headgate.controller.effects.ports import JobPorts, Slots
+from headgate.controller.folders import cache_dir, scratch_dir
 from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.spec import JobSpec
+from headgate.controller.rules.state import JobState, is_terminal
+from headgate.controller.rules.states.running import Running
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
@@ -91,7 +94,7 @@ class JobAssembly:
             state_url=spec.state_url,
             scratch_dir=str(scratch_dir(self._data_dir, self._job, generation)),
             scratch_url=spec.scratch_url,
-            cache_dir=str(self._data_dir / "cache" / self._job),
+            cache_dir=str(cache_dir(self._data_dir, self._job)),
             master=spec.master,
             max_batch_rows=spec.max_batch_rows,
             source_idle_ms=spec.source_idle_ms,
@@ -99,10 +102,6 @@ class JobAssembly:
             verify_checksums=spec.verify_checksums,
             spark_conf=spec.spark_conf,
         )
-
-
-def scratch_dir(data_dir: Path, job: JobId, generation: Generation) -> Path:
-    return data_dir / "scratch" / job / str(generation)
 
 
 def spark_needs(
@@ -115,6 +114,19 @@ def spark_needs(
         spark_conf=spec.spark_conf,
         scratch_dir=str(scratch_dir(data_dir, facts.job, generation)),
     )
+
+
+def job_for_spare(states: Mapping[JobId, JobState]) -> JobId | None:
+    """Return the job whose Spark settings a spare is to be started with; None = not now.
+
+    One that runs on this machine, and only when no job needs the machine to get up.
+    """
+    if not all(isinstance(state, Running) or is_terminal(state) for state in states.values()):
+        return None
+    here = [
+        job for job, state in states.items() if isinstance(state, Running) and not state.facts.node
+    ]
+    return here[-1] if here else None
 
 
 def check_spec(spec: JobSpec) -> None:

@@ -11,7 +11,6 @@ import os
 import queue
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,15 +18,21 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from headgate.controller.announcements import Announcement, ProgressMade
-from headgate.controller.assembling import Compiler, JobAssembly, check_spec, spark_needs
+from headgate.controller.announcements import Announcement, Announcer
+from headgate.controller.assembling import (
+    Compiler,
+    JobAssembly,
+    check_spec,
+    job_for_spare,
+    spark_needs,
+)
 from headgate.controller.effects.ports import JobPorts
-from headgate.controller.effects.slots import SlotPool
-from headgate.controller.housekeeping import LOGS, SCRATCH, Housekeeping
+from headgate.controller.folders import SCRATCH
+from headgate.controller.housekeeping import Housekeeping
 from headgate.controller.identity import job_id_for, new_job_id
 from headgate.controller.membership import Elsewhere, Membership, present
-from headgate.controller.processes.fleet import SPARES, LocalFleet
-from headgate.controller.processes.link import WorkerLink
+from headgate.controller.nodes.registry import Nodes
+from headgate.controller.processes.logs import LogFound
 from headgate.controller.rules.claimant import Claimant
 from headgate.controller.rules.events import (
     CheckpointRequested,
@@ -43,14 +48,15 @@ from headgate.controller.rules.notes import CheckpointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import is_terminal
 from headgate.controller.rules.states.created import Created
-from headgate.controller.rules.states.running import Running
 from headgate.controller.runner import JobRunner
 from headgate.controller.settings import ControllerSettings
 from headgate.controller.status import JobStatus, status_of
 from headgate.controller.store.history import HistoryEntry
 from headgate.controller.store.jobs import JobStore, StoredJob
-from headgate.controller.store.leases import LastProgress, Lease, LeaseHeld
+from headgate.controller.store.leases import Lease, LeaseHeld
 from headgate.controller.store.pipelines import PipelineStore
+from headgate.controller.waiting import wait_for_status
+from headgate.controller.workforce import Workforce
 from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import SpareSettings
@@ -91,37 +97,29 @@ class Controller:
         self._jobs: dict[JobId, _Driven] = {}
         # How to ask for the requests to each job's store since it was taken up here.
         self._requests: dict[JobId, Callable[[], RequestCounts]] = {}
-        # What the last worker of a job said; kept after the job's end.
-        self._progress: dict[JobId, LastProgress] = {}
         self._takes_up = True
-        # Its own lock: whoever subscribes does not wait for a job that is being taken up.
-        self._announcing = threading.Lock()
-        self._subscribers: list[Callable[[Announcement], None]] = []
+        self._announcer = Announcer()
         self._closed = threading.Event()
         # Runners whose lease somebody else holds; None only wakes whoever waits here.
         self._lost: queue.SimpleQueue[JobRunner | None] = queue.SimpleQueue()
         self._housekeeping = Housekeeping(
             self._store, self._data_dir, settings.retention, self._clock
         )
-        self._slots = SlotPool(settings.slots)
-        self._link = WorkerLink(self._deliver, settings.host)
-        self._fleet = LocalFleet(
-            self._link,
-            self._deliver,
-            self._data_dir / LOGS,
-            command=settings.worker_command,
-            environment=settings.worker_environment,
-            on_gone=self._housekeeping.discard_scratch,
-            spares=settings.warm_spares,
-            spare_dir=self._data_dir / SCRATCH / SPARES,
+        self._workforce = Workforce(
+            settings,
+            self._clock,
+            deliver=self._deliver,
+            spec_of=self.job_spec,
             needs_of=self._spark_needs,
+            on_gone=self._housekeeping.discard_scratch,
         )
+        self._fleet, self._slots = self._workforce.fleet, self._workforce.slots
         self.membership = Membership(
             self._store.leases,
             present(settings.advertise_url, self._clock.now_ms()),
             settings.lease_ttl_ms,
             self._lost.put,
-            said=lambda: dict(self._progress),
+            said=self._announcer.all_progress,
         )
         self._chores = threading.Thread(target=self._do_chores, name="chores", daemon=True)
 
@@ -133,6 +131,7 @@ class Controller:
         Without `take_up`, only jobs that are created or attached here are driven here.
         """
         self._takes_up = take_up
+        self._workforce.start()
         self.membership.start()
         self._take_up_all()
         self._chores.start()
@@ -149,8 +148,7 @@ class Controller:
             self._jobs.clear()
         for job in driven:
             job.runner.close()
-        self._fleet.close()
-        self._link.close()
+        self._workforce.close()
         for job in driven:
             job.executor.shutdown(wait=True)
         self.membership.leave(job.runner.lease for job in driven)
@@ -158,14 +156,7 @@ class Controller:
 
     def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
         """Call back on every announcement, from a runner's thread; returns how to end it."""
-        with self._announcing:
-            self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            with self._announcing, contextlib.suppress(ValueError):
-                self._subscribers.remove(callback)
-
-        return unsubscribe
+        return self._announcer.subscribe(callback)
 
     # ---- jobs --------------------------------------------------------------------------------
 
@@ -251,9 +242,14 @@ class Controller:
         self._store.delete_job(job)
         self._fleet.forget(job)
         self._housekeeping.forget(job)
+        self._announcer.forget(job)
         with self._lock:
-            self._progress.pop(job, None)
             self._requests.pop(job, None)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The machines that have joined to run workers."""
+        return self._workforce.nodes
 
     @property
     def pipelines(self) -> PipelineStore:
@@ -300,9 +296,15 @@ class Controller:
     def log_path(self, job: JobId, generation: Generation) -> Path:
         return self._fleet.log_path(job, generation)
 
+    def read_log(
+        self, job: JobId, generation: Generation, offset: int | None, bytes_max: int
+    ) -> LogFound:
+        """Return a piece of a worker's log, from the machine that it runs on."""
+        return self._fleet.read_log(job, generation, offset, bytes_max)
+
     def spare_pids(self) -> list[int]:
         """Return the workers that wait for a job."""
-        return self._fleet.spare_pids()
+        return self._workforce.local.spare_pids()
 
     def worker_pid(self, job: JobId) -> int | None:
         """Return the process id of the job's worker while it runs here."""
@@ -312,22 +314,9 @@ class Controller:
         self, job: JobId, condition: Callable[[JobStatus], bool], timeout_seconds: float
     ) -> JobStatus:
         """Return the first status that meets the condition. Raises `ExternalError` on timeout."""
-        changed = threading.Event()
-        unsubscribe = self.subscribe(lambda announcement: changed.set())
-        deadline = time.monotonic() + timeout_seconds
-        try:
-            while not condition(status := self.job_status(job)):
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise ExternalError(
-                        f"job {job} is {status.state} ({status.doing}) after {timeout_seconds} s",
-                        code="timeout",
-                    )
-                changed.wait(min(left, 0.2))
-                changed.clear()
-            return status
-        finally:
-            unsubscribe()
+        return wait_for_status(
+            lambda: self.job_status(job), self.subscribe, condition, timeout_seconds
+        )
 
     # ---- driving -----------------------------------------------------------------------------
 
@@ -388,7 +377,7 @@ class Controller:
         self._housekeeping.discard(self._data_dir / SCRATCH / job)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
         runner = JobRunner(
-            stored, lease, self._store, self._ports(job, lease), executor, self._announce
+            stored, lease, self._store, self._ports(job, lease), executor, self._announcer.announce
         )
         driven = _Driven(runner, executor)
         if (before := self._jobs.get(job)) is not None:
@@ -412,20 +401,6 @@ class Controller:
         if driven is not None:
             driven.runner.post(event)
 
-    def _announce(self, announcement: Announcement) -> None:
-        with self._announcing:
-            subscribers = list(self._subscribers)
-            if isinstance(announcement, ProgressMade):
-                self._progress[announcement.job] = LastProgress(
-                    at_ms=announcement.at_ms, progress=announcement.progress
-                )
-        for subscriber in subscribers:
-            try:
-                subscriber(announcement)
-            except Exception:
-                # Whoever listens must not be able to stop a job.
-                log.exception("a subscriber failed")
-
     def _stored(self, job: JobId) -> StoredJob:
         stored = self._store.get_job(job)
         if stored is None:
@@ -434,7 +409,7 @@ class Controller:
 
     def _status(self, stored: StoredJob, elsewhere: Elsewhere) -> JobStatus:
         # Without the lock, as in `_deliver`: a look must not wait for a command.
-        driven, said = self._jobs.get(stored.job), self._progress.get(stored.job)
+        driven, said = self._jobs.get(stored.job), self._announcer.progress(stored.job)
         if driven is None or driven.runner.is_over:
             return elsewhere.status(stored, said)
         url = self.membership.card.url or None
@@ -460,17 +435,13 @@ class Controller:
                 log.exception("the controller's chores failed")
 
     def _keep_spares(self) -> None:
-        """Have a spare started, for a running job, when no job needs the machine to get up."""
-        if not self._fleet.lacks_spare():
+        if not self._workforce.local.lacks_spare():
             return
         with self._lock:
             states = {job: entry.runner.state for job, entry in self._jobs.items()}
-        running = [job for job, state in states.items() if isinstance(state, Running)]
-        if running and all(
-            isinstance(state, Running) or is_terminal(state) for state in states.values()
-        ):
-            job = running[-1]
-            self._fleet.keep_spare(self._spark_needs(job, states[job].facts.generation))
+        job = job_for_spare(states)
+        if job is not None:
+            self._workforce.local.keep_spare(self._spark_needs(job, states[job].facts.generation))
 
     def _spark_needs(self, job: JobId, generation: Generation) -> SpareSettings:
         stored = self._stored(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from headgate.controller.nodes.placement import Workers
 from headgate.core.model import model
 
 DAY_MS = 86_400_000
@@ -40,6 +41,9 @@ class ControllerSettings:
     # Workers that are kept ready, with Spark up, to take over a job whose worker died.
     warm_spares: int = 0
     host: str = "127.0.0.1"
+    # Where workers run; see `nodes/placement.py`. Nodes can only join where there is a service.
+    workers: Workers = "here"
+    node_timeout_ms: int = 15_000
     worker_command: tuple[str, ...] = (sys.executable, "-m", "headgate.engine.worker")
     worker_environment: dict[str, str] = {}  # noqa: RUF012
     retention: Retention = Retention()

@@ -50,6 +50,8 @@ class JobStatus:
     driven_by: str | None = None
     # When the worker said so.
     progress_at_ms: int | None = None
+    # The node that its worker runs on; empty = the controller's own machine, or there is none.
+    node: str = ""
 
 
 def status_of(
@@ -81,7 +83,13 @@ def status_of(
         driven_here=driven_here,
         driven_by=driven_by,
         progress_at_ms=None if said is None else said.at_ms,
+        node=_node(state),
     )
+
+
+def _node(state: JobState) -> str:
+    restoring = isinstance(state, Scheduling) and state.phase == "restoring"
+    return state.facts.node if restoring or running_generation(state) is not None else ""
 
 
 def running_generation(state: JobState) -> RunningGeneration | None:

@@ -87,6 +87,8 @@ class Register(WorkerEvent):
     token: str
     pid: int
     host: str
+    # The node that it runs on, as the controller knows it; empty = the controller's machine.
+    node: str = ""
 
 
 @model

@@ -22,6 +22,7 @@ from headgate.server.routes import (
     fork,
     jobs,
     metrics,
+    nodes,
     pipelines,
 )
 from headgate.server.service import Service
@@ -58,7 +59,7 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     add_api_page(app)
-    for module in (pipelines, jobs, checkpoints, fork, events, metrics, controllers):
+    for module in (pipelines, jobs, checkpoints, fork, events, metrics, controllers, nodes):
         app.include_router(module.router)
     problems.install(app)
     settings = service.config.server

@@ -26,7 +26,8 @@ class LiveEvent:
     """`number` None = not kept: only its newest value counts."""
 
     kind: str
-    job: JobId
+    # None = it concerns the service as a whole.
+    job: JobId | None
     at_ms: int
     data: dict[str, JsonValue]
     number: int | None = None
@@ -74,7 +75,7 @@ class EventLog:
     def publish(
         self,
         kind: str,
-        job: JobId,
+        job: JobId | None,
         at_ms: int,
         data: dict[str, JsonValue],
         *,

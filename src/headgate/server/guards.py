@@ -56,7 +56,8 @@ class AccessGuard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        # A connection that becomes a WebSocket begins as a request, and is refused as one.
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         refused = self._refusal(Headers(scope=scope), scope["path"])

@@ -6,15 +6,17 @@ import errno
 import ipaddress
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+from starlette.concurrency import run_in_threadpool
 
 from headgate.components import absolute_state_url, configured_controller, local_data_dir
-from headgate.config import Config, ServerConfig
-from headgate.core.errors import ExternalError
+from headgate.config import Config, ServerConfig, scheme_of
+from headgate.core.errors import ExternalError, UserError
 from headgate.server.app import create_app
 from headgate.server.guards import check_listening
 from headgate.server.service import Service
@@ -25,10 +27,12 @@ SHUTDOWN_SECONDS = 10
 def serve(config: Config, *, ready: Callable[[str], None] = lambda url: None) -> None:
     """Listen and drive jobs until SIGTERM or SIGINT. `ready` is told the URL when it answers."""
     check_listening(config.server.host, config.server.token)
+    check_tls(config.server)
     # Bound before anything is started: a service that nobody can reach must not take jobs up.
     listening = bind(config.server.host, config.server.port)
-    service = build_service(config, advertised_url(config.server, listening))
-    server = HeadgateServer(service, lambda: ready(url_of(listening)))
+    scheme = scheme_of(config)
+    service = build_service(config, advertised_url(config.server, listening, scheme))
+    server = HeadgateServer(service, lambda: ready(url_of(listening, scheme)))
     with _quiet_end():
         server.run(sockets=[listening])
 
@@ -53,7 +57,8 @@ def build_service(config: Config, advertise_url: str = "") -> Service:
     """Return the service as the settings say; nothing is started."""
     state_url = absolute_state_url(config.state_url)
     data_dir = Path(config.controller.data_dir or local_data_dir(state_url))
-    return Service(configured_controller(config, advertise_url=advertise_url), config, data_dir)
+    controller = configured_controller(config, advertise_url=advertise_url, with_nodes=True)
+    return Service(controller, config, data_dir)
 
 
 class HeadgateServer(uvicorn.Server):
@@ -66,6 +71,11 @@ class HeadgateServer(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                ssl_certfile=service.config.server.tls_certificate,
+                ssl_keyfile=service.config.server.tls_key,
+                # The links of nodes have pings of their own, and compress what they send.
+                ws_ping_interval=None,
+                ws_per_message_deflate=False,
             )
         )
         self._service = service
@@ -78,6 +88,8 @@ class HeadgateServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.events.close()
+        # While they can still be reached, nodes are told to end the workers.
+        await run_in_threadpool(self._service.controller.nodes.close)
         await super().shutdown(sockets)
 
 
@@ -106,20 +118,41 @@ def _remedy(error: OSError) -> str:
     return "Name an address of this machine with --host; 127.0.0.1 is the default."
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, scheme: str = "http") -> str:
     """Return the address as a client writes it."""
     host, port = listening.getsockname()[:2]
-    return _url(host, port)
+    return _url(scheme, host, port)
 
 
-def advertised_url(config: ServerConfig, listening: socket.socket) -> str:
+def advertised_url(config: ServerConfig, listening: socket.socket, scheme: str) -> str:
     """Return where other services send those who ask for a job of this one."""
     if config.advertise_url is not None:
         return config.advertise_url
     host, port = listening.getsockname()[:2]
     # Everywhere is no place to send anybody to.
-    return _url(socket.getfqdn() if ipaddress.ip_address(host).is_unspecified else host, port)
+    everywhere = ipaddress.ip_address(host).is_unspecified
+    return _url(scheme, socket.getfqdn() if everywhere else host, port)
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(scheme: str, host: str, port: int) -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def check_tls(server: ServerConfig) -> None:
+    """Refuse a certificate or key that cannot be used. Raises `UserError`."""
+    if server.tls_certificate is None:
+        if server.tls_key is not None:
+            raise UserError(
+                "server.tls_key is of no use without server.tls_certificate", code="tls"
+            )
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(server.tls_certificate, server.tls_key)
+    except OSError as error:
+        raise UserError(
+            f"cannot use the certificate '{server.tls_certificate}'"
+            f" (key: '{server.tls_key or server.tls_certificate}'): {error}. Both are PEM files;"
+            " the setting server.tls_key may be left out where one file holds both",
+            code="tls",
+        ) from error

@@ -192,6 +192,7 @@ class JobView(BaseModel):
     # When the worker said so. Of a job that another controller drives, `progress` is what that one
     # stored last.
     progress_at_ms: int | None
+    node: str = Field(description="Where its worker runs; empty = beside the service.")
     alarms: list[Alarm]
 
 

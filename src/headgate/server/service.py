@@ -19,6 +19,7 @@ from headgate.controller.announcements import Announcement, Noted, ProgressMade,
 from headgate.controller.assembling import check_spec
 from headgate.controller.controller import Controller
 from headgate.controller.identity import new_job_id
+from headgate.controller.nodes.registry import NodeChange
 from headgate.controller.rules.notes import SavepointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.status import JobStatus
@@ -93,6 +94,7 @@ class Service:
     def start(self) -> None:
         """Take up all jobs that nobody drives."""
         self.controller.subscribe(self._take)
+        self.controller.nodes.subscribe(self._take_node)
         self.controller.start()
         self._sweeper.start()
 
@@ -117,6 +119,10 @@ class Service:
         self.events.publish(kind, announcement.job, announcement.at_ms, body, keep=keep)
         if isinstance(announcement, StateChanged) and announcement.after == "running":
             self._expect_interval(announcement.job)
+
+    def _take_node(self, change: NodeChange) -> None:
+        body = {"event": change.kind, **to_python(change)}
+        self.events.publish(change.kind, None, change.at_ms, body)
 
     def _expect_interval(self, job: JobId) -> None:
         interval = self.controller.job_spec(job).limits.checkpoint_interval_ms

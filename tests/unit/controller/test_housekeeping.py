@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from headgate.controller import housekeeping
+from headgate.controller import folders
 from headgate.controller.controller import Controller
 from headgate.controller.housekeeping import Housekeeping
 from headgate.controller.rules.states.created import Created
@@ -161,7 +161,7 @@ def test_folders_of_unknown_jobs_go_after_a_while_and_those_of_others_stay(tmp_p
 def test_one_sweep_removes_a_bounded_number_of_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(housekeeping, "FOLDERS_PER_SWEEP", 3)
+    monkeypatch.setattr(folders, "FOLDERS_PER_SWEEP", 3)
     house = House(tmp_path)
     for n in range(8):
         house.file("cache", f"gone-{n}", "f", age_ms=2 * DAY_MS)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from headgate.config import Config, load_config
+from headgate.config import Config, load_config, scheme_of
 from headgate.core.errors import ExternalError, UserError
+from headgate.core.tls import not_trusted, trusting
 
 if TYPE_CHECKING:
     import httpx
@@ -63,11 +64,15 @@ class ServiceClient:
     not drive the job in question says which one does, and that one is asked instead.
     """
 
-    def __init__(self, urls: str, token: str | None) -> None:
+    def __init__(self, urls: str, token: str | None, ca: str | None = None) -> None:
         self._urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()] or [""]
         self.url = self._urls[0]
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = _httpx().Client(headers=headers, timeout=TIMEOUT_SECONDS)
+        self._http = _httpx().Client(
+            headers=headers,
+            timeout=TIMEOUT_SECONDS,
+            verify=True if ca is None else trusting(ca),
+        )
 
     def get(self, path: str, **params: Any) -> Any:
         given = {name: value for name, value in params.items() if value is not None}
@@ -171,6 +176,8 @@ class ServiceClient:
         try:
             yield
         except (http.ConnectError, http.ConnectTimeout) as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise not_trusted(url, error) from error
             raise ExternalError(
                 f"no service answers at {url}: start one with `headgate serve`, or name"
                 " another one with --url",
@@ -189,8 +196,10 @@ class ServiceClient:
 
 def connect(url: str | None, token: str | None) -> ServiceClient:
     """Return a client for the service that flags, environment and settings name."""
-    loaded = load_config(environment=os.environ, flags={"client.url": url, "server.token": token})
-    return ServiceClient(service_url(loaded.config), loaded.config.server.token)
+    config = load_config(
+        environment=os.environ, flags={"client.url": url, "server.token": token}
+    ).config
+    return ServiceClient(service_url(config), config.server.token, config.client.ca)
 
 
 def service_url(config: Config) -> str:
@@ -198,7 +207,8 @@ def service_url(config: Config) -> str:
     if config.client.url is not None:
         return config.client.url
     host = _ANYWHERE.get(config.server.host, config.server.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.server.port}"
+    named = f"[{host}]" if ":" in host else host
+    return f"{scheme_of(config)}://{named}:{config.server.port}"
 
 
 def _raise_problem(answer: httpx.Response) -> None:

@@ -26,6 +26,7 @@ _ANNOUNCEMENTS: dict[str, type[Announcement]] = {
     "Noted": Noted,
     "ProgressMade": ProgressMade,
 }
+_OF_NODES = ("NodeJoined", "NodeReturned", "NodeLost", "NodeLeft")
 
 
 def logs(
@@ -101,6 +102,8 @@ def events(
                 print(json.dumps(event.data), flush=True)
             elif event.data.get("event") in _ANNOUNCEMENTS:
                 _show(display, event, named=job is None)
+            elif event.kind in _OF_NODES:
+                console.print(f"node {event.data['node']}  {event.kind}: {event.data['reason']}")
             elif event.kind in ("AlarmRaised", "AlarmCleared"):
                 word = "ALARM" if event.kind == "AlarmRaised" else "alarm is over"
                 console.print(f"{event.data['job']}  {word}: {event.data['message']}", markup=False)

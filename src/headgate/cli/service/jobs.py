@@ -87,6 +87,7 @@ def print_job(console: Console, job: dict[str, Any]) -> None:
         ("state", f"{job['state']}{': ' + job['doing'] if job['doing'] else ''}"),
         ("since", format_moment(job["since_ms"])),
         ("generation", f"{job['generation']}, parallelism {job['parallelism']}"),
+        *([("node", job["node"])] if job["node"] else []),
         ("epoch", f"{job['committed_epoch']} committed, {job['last_epoch']} recorded"),
         ("restarts", f"{job['restarts_used']} used, {job['recoveries']} recoveries"),
         ("rows", f"{progress.get('rows_in', 0):,} in, {progress.get('rows_out', 0):,} out"),

@@ -75,6 +75,8 @@ class JobFacts:
     generation: Generation = NO_GENERATION
     # How it claimed: names the database and the lease, see `claimant.py`.
     claimant: str = ""
+    # The node that its worker registered from; empty = the controller's own machine.
+    node: str = ""
     # A person restarted the job although another controller had taken it over: claim it back.
     takes_over: bool = False
     # Raised on every change of state: results of actions of an earlier turn are out of date.

@@ -25,7 +25,7 @@ from headgate.server.schemas import (
     StopJob,
 )
 from headgate.server.service import graph_view
-from headgate.server.worker_logs import read_log_page
+from headgate.server.worker_logs import log_page
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -106,11 +106,11 @@ def read_logs(
     """Return a piece of a worker's log: without `offset`, its end."""
     status = service.controller.job_status(JobId(job))
     wanted = Generation(status.generation if generation is None else generation)
-    path = service.controller.log_path(JobId(job), wanted)
-    if not path.exists():
-        # Logs are on the machine where the worker ran.
+    # Logs are on the machine where the worker ran, which the one that drives the job can reach.
+    if not service.controller.log_path(JobId(job), wanted).exists():
         service.controller.membership.need_driver(JobId(job))
-    return read_log_page(path, wanted, offset, bytes_max)
+    found = service.controller.read_log(JobId(job), wanted, offset, bytes_max)
+    return log_page(found, wanted)
 
 
 @router.post("/jobs/{job}/stop", status_code=202, responses=problems(404, 409, 421))

@@ -51,7 +51,7 @@ def enter_running(facts: JobFacts, running: RunningGeneration, now_ms: int) -> S
     return Step(
         Running(facts=begun.facts, running=begun.running),
         begun.actions,
-        reason="worker ready",
+        reason=f"worker ready on node {facts.node}" if facts.node else "worker ready",
         notes=begun.notes,
     )
 

@@ -162,7 +162,7 @@ def step_scheduling(
             )
             return Step(claimed, (StartWorker(turn=facts.turn, generation=generation),))
         case Register() if state.phase in ("starting", "restoring"):
-            return _on_registered(state, now_ms)
+            return _on_registered(state, event, now_ms)
         case Restored() if state.phase == "restoring":
             return _on_restored(state, event, now_ms)
         case Heartbeat() if state.phase == "restoring":
@@ -235,10 +235,10 @@ def _stop_if_nothing_to_publish(state: Scheduling, now_ms: int) -> Step[Scheduli
     return Step(state)
 
 
-def _on_registered(state: Scheduling, now_ms: int) -> Step[Scheduling]:
+def _on_registered(state: Scheduling, event: Register, now_ms: int) -> Step[Scheduling]:
     if state.prepared is None:
         return Step(state)
-    facts, notes = worker_registered(state.facts, now_ms)
+    facts, notes = worker_registered(replace(state.facts, node=event.node), now_ms)
     start = StartPipeline(
         turn=facts.turn,
         generation=facts.generation,

@@ -1,0 +1,1 @@
+"""`headgate node`: the process that runs workers of other machines' controllers on this one."""
