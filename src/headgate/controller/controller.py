@@ -412,8 +412,8 @@ class Controller:
         driven, said = self._jobs.get(stored.job), self._announcer.progress(stored.job)
         if driven is None or driven.runner.is_over:
             return elsewhere.status(stored, said)
-        url = self.membership.card.url or None
-        return status_of(stored, driven.runner.state, said, driven_here=True, driven_by=url)
+        here = self.membership.name
+        return status_of(stored, driven.runner.state, said, driven_here=True, driven_by=here)
 
     # ---- chores ------------------------------------------------------------------------------
 

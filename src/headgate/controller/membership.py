@@ -76,9 +76,11 @@ def is_silent(silent_ms: int, ttl_ms: int) -> bool:
 
 def name_of(driver: Driver) -> str:
     """Return where to find the driver: its URL, or its process."""
-    if driver.card is None:
-        return driver.holder
-    return driver.card.url or f"process {driver.card.pid} on {driver.card.host}"
+    return driver.holder if driver.card is None else _name_of_card(driver.card)
+
+
+def _name_of_card(card: ControllerCard) -> str:
+    return card.url or f"process {card.pid} on {card.host}"
 
 
 def driven_elsewhere(job: JobId, driver: Driver | None, ttl_ms: int) -> DrivenElsewhere:
@@ -142,6 +144,8 @@ class Membership:
         said: Callable[[], Mapping[JobId, LastProgress]],
     ) -> None:
         self.card = card
+        # Where to find this controller: its URL, or its process.
+        self.name = _name_of_card(card)
         self._store = store
         self._ttl_ms = ttl_ms
         self._keeper = LeaseKeeper(store, card, ttl_ms, on_lost, said=said)

@@ -115,7 +115,7 @@ def collect(service: Service) -> list[Metric]:
         labels = {"job": job.job, "pipeline": job.pipeline}
         _add_status(page, job, labels)
         # What its worker says is told where it is driven, and only there.
-        is_ours = job.driven_here or job.driven_by is None
+        is_ours = job.driven_here or job.driven_by is None or job.terminal
         if job.progress is not None and is_ours:
             _add_progress(page, job.progress, labels)
         _add_numbers(page, service.telemetry.numbers(JobId(job.job)), labels)

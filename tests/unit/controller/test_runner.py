@@ -9,8 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from headgate.controller import runner as runner_module
 from headgate.controller.announcements import Announcement, StateChanged
+from headgate.controller.applying import Change
 from headgate.controller.clock import SteadyClock
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.slots import SlotPool
@@ -20,8 +23,8 @@ from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.states.created import Created
 from headgate.controller.runner import JobRunner
-from headgate.controller.store.jobs import JobStore
-from headgate.controller.store.leases import Lease
+from headgate.controller.store.jobs import JobStore, Saved
+from headgate.controller.store.leases import Lease, LeaseLost
 from headgate.core import failpoints
 from headgate.core.errors import InternalError, UserError
 from headgate.core.failpoints import Failpoints
@@ -29,6 +32,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import ControllerMessage, RunSettings
 from headgate.storage import job_folder, open_store
+from tests.support.waiting import eventually
 from tests.unit.controller.support import GRAPH, JOB
 
 PATIENCE_SECONDS = 20.0
@@ -261,3 +265,72 @@ def test_defect_in_an_action_is_a_failure_of_the_job_and_not_of_the_controller(
     bench.runner().start()
     bench.wait(lambda: bool(bench.fleet.started))
     assert bench.moves().count(("compiling", "recovering")) == 2
+
+
+class AwayStore(JobStore):
+    """A database that can be told not to answer; what is written just then may yet be stored."""
+
+    away = False
+    stored_anyway = False
+    asked = 0
+
+    def save(
+        self, lease: Lease, version: int, change: Change, *, again: bool = False
+    ) -> Saved | LeaseLost:
+        self.asked += 1
+        if self.away:
+            if self.stored_anyway:
+                super().save(lease, version, change, again=again)
+                self.stored_anyway = False
+            raise OperationalError("save", None, ConnectionError("the database is away"))
+        return super().save(lease, version, change, again=again)
+
+
+@pytest.mark.parametrize("stored_anyway", [False, True])
+def test_job_waits_for_a_database_that_is_away_and_then_goes_on(
+    bench: Bench, stored_anyway: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "DATABASE_RETRY_SECONDS", 0.01)
+    store = AwayStore(f"sqlite:///{bench.folder / 'jobs.db'}")
+    bench.store.close()
+    bench.store = store
+    runner = bench.runner()
+    runner.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    store.asked, store.away, store.stored_anyway = 0, True, stored_anyway
+    command = runner.command(StopRequested(mode="force"))
+    # More often than a loop that fails is started again.
+    assert eventually(lambda: store.asked > 6)
+    assert not command.done.is_set()
+    assert not bench.fleet.killed
+    store.away = False
+    assert command.done.wait(PATIENCE_SECONDS)
+    assert not command.lost
+    assert not runner.is_over
+    bench.wait(lambda: runner.state.kind == "stopped")
+
+
+def test_runner_that_is_closed_waits_no_longer_for_a_database(bench: Bench) -> None:
+    store = AwayStore(f"sqlite:///{bench.folder / 'jobs.db'}")
+    bench.store.close()
+    bench.store = store
+    runner = bench.runner()
+    runner.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    store.away = True
+    command = runner.command(StopRequested(mode="force"))
+    runner.close()
+    assert runner.is_over
+    assert command.lost
+
+
+def test_runner_learns_from_the_fence_that_another_controller_has_the_job(bench: Bench) -> None:
+    first = bench.runner("a")
+    first.start()
+    bench.wait(lambda: bool(bench.fleet.started))
+    assert not first.is_superseded()
+    second = bench.runner("b")
+    second.start()
+    bench.wait(lambda: len(bench.fleet.started) == 2)
+    assert first.is_superseded()
+    assert not second.is_superseded()

@@ -216,3 +216,22 @@ def test_savepoint_is_deleted_and_its_name_is_free_again(running: Running, query
     assert gone.exception.code == "no_such_savepoint"
     assert "epoch 2" in command(running, "savepoint", job, "keep")
     command(running, "stop", job, "--mode", "force")
+
+
+# ---- several services ------------------------------------------------------------------------
+
+
+def test_controllers_are_listed(running: Running) -> None:
+    (view,) = command_json(running, "controllers")
+    assert (view["here"], view["silent"], view["url"]) == (True, False, None)
+    assert "answers here" in command(running, "controllers")
+
+
+def test_first_of_several_services_that_answers_is_asked(running: Running) -> None:
+    nobody = "http://127.0.0.1:9"
+    for urls in (f"{nobody}, {running.url}", f"{running.url},{nobody}"):
+        result = CliRunner().invoke(app, ["jobs", "--json", "--url", urls])
+        assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, ["jobs", "--url", f"{nobody},{nobody}"])
+    assert isinstance(result.exception, ExternalError)
+    assert result.exception.code == "no_service"
