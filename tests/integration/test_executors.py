@@ -20,7 +20,7 @@ from tests.integration.test_exactly_once import (  # noqa: F401 - fixtures
     expected,
     orders,
 )
-from tests.support.cli import run_cli
+from tests.support.cli import HeadgateProcess, run_cli
 from tests.support.spark_cluster import SparkCluster
 
 PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -147,6 +147,52 @@ def test_with_a_package_bare_hosts_fit_and_the_output_is_exact(
     assert_exact(job, expected)
     (joined,) = [note["joined"] for note in process.notes("ExecutorsNote")]
     assert {executor["host"] for executor in joined} == {GOOD, BARE, STALE}
+
+
+CODE_SQL = """
+CREATE TABLE numbers (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS at) WITH (
+  connector = 'single_file', path = '{root}/numbers.json', format = 'json', type = 'source');
+CREATE TABLE counted (id BIGINT, seen BIGINT) WITH (
+  process = '{root}/counting.py:Counting', input = numbers, keys = [id]);
+CREATE TABLE results (id BIGINT, seen BIGINT) WITH (
+  connector = 'single_file', path = '{root}/results.json', format = 'json', type = 'sink');
+INSERT INTO results SELECT id, tenfold(seen) FROM counted;
+"""
+COUNTING = """
+import pyarrow as pa
+from headgate.process import ProcessOperator
+
+class Counting(ProcessOperator):
+    state_schema = pa.schema([("seen", pa.int64())])
+
+    def process(self, rows, context):
+        return rows.group_by("id").aggregate([([], "count_all")]).rename_columns(["id", "seen"])
+"""
+TENFOLD = "@udf\ndef tenfold(x: int) -> int:\n    return x * 10\n"
+
+
+def test_user_code_travels_with_the_job_and_is_read_by_no_executor(
+    tmp_path: Path, mixed: SparkCluster, package: Path
+) -> None:
+    rows = [{"id": n % 5, "at": "2024-03-01T00:00:00Z"} for n in range(50)]
+    (tmp_path / "numbers.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, functions = tmp_path / "counting.py", tmp_path / "functions.py"
+    code.write_text(COUNTING)
+    functions.write_text(TENFOLD)
+    sql = tmp_path / "code.sql"
+    sql.write_text(CODE_SQL.format(root=tmp_path))
+    process = HeadgateProcess(
+        *("run", str(sql), "--udfs", str(functions), "--state-dir", str(tmp_path / "state")),
+        *("--parallelism", "3", "--master", mixed.url, "--package", str(package), *SPARK),
+    )
+    # The job exists, and no worker does yet.
+    process.wait_for("StateChanged", after="scheduling")
+    code.unlink()
+    functions.unlink()
+    assert process.finish() == 0, process.story()
+    lines = (tmp_path / "results.json").read_text().splitlines()
+    found = sorted((row["id"], row["seen"]) for row in map(json.loads, lines))
+    assert found == [(n, 100) for n in range(5)]
 
 
 def test_an_executor_that_joins_later_is_compared_and_sent_away(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost|\[::1\])(:\d+)?(,.*)?", re.IGNORECASE)
+_LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 
 
 def is_local(master: str) -> bool:

@@ -23,6 +23,7 @@ from headgate.controller.status import JobStatus
 from headgate.core.errors import ErrorInfo, ExternalError, UserError
 from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import JobId
+from headgate.core.masters import is_this_machine
 from headgate.core.model import JsonValue
 from headgate.core.ports import Clock
 from headgate.operators import SinkSpec
@@ -111,7 +112,8 @@ class Previews:
         job = preview.job
         preview.folder.mkdir(parents=True)
         complete = with_process_code(graph, process_code(graph))
-        spec = job_spec(config, name=job, graph=_redirected(complete, preview.output))
+        graph = _redirected(complete, preview.output)
+        spec = job_spec(_on_this_machine(config), name=job, graph=graph)
         limits = replace(spec.limits, checkpoint_interval_ms=CHECKPOINT_INTERVAL_MS, restarts_max=0)
         spec = replace(spec, state_url=str(preview.folder / "state"), limits=limits)
         self._controller.create_job(spec, job, for_headgate=True)
@@ -195,6 +197,17 @@ class Previews:
         over = [job for job, preview in self._previews.items() if preview.done]
         for job in over[: max(0, len(self._previews) - KEPT_MAX)]:
             del self._previews[job]
+
+
+def _on_this_machine(config: Config) -> Config:
+    """Return the settings with a master that sees the preview's folder.
+
+    A preview is small, and its state and its rows are files of the service's host.
+    """
+    if is_this_machine(config.job.master):
+        return config
+    here = config.job.model_copy(update={"master": "local", "package": None})
+    return config.model_copy(update={"job": here})
 
 
 def _redirected(graph: PipelineGraph, output: Path) -> PipelineGraph:

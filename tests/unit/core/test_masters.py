@@ -20,6 +20,7 @@ from headgate.core.masters import is_local, is_this_machine
         ("spark://10.0.0.5:7077", False, False),
         ("spark://localhost.example:7077", False, False),
         ("spark://127.0.0.1.example:7077", False, False),
+        ("spark://127.0.0.1:7077,10.0.0.5:7077", False, False),
         ("yarn", False, False),
         ("k8s://https://127.0.0.1:6443", False, False),
     ],

@@ -35,11 +35,12 @@ _NOT_SHIPPED = frozenset({"pyspark", "py4j"})
 # What the connectors of Headgate need is shipped if it is installed here.
 _EXTRAS = ("confluent-kafka", "psycopg", "psycopg-binary")
 
-# What only developers need: a third of these libraries. Of others everything is taken.
+# What only developers need, and a server of Arrow Flight that nothing else of PyArrow links to: a
+# third of these libraries. Of others everything is taken.
 _TRIMMED = frozenset({"pyarrow", "numpy", "pandas"})
 _TRIMMED_FOLDERS = frozenset({"tests", "include", "src"})
 _TRIMMED_NAMES = re.compile(
-    r"(libarrow_flight|libarrow_python_flight|_flight|libarrow_substrait|_substrait)\b.*"
+    r"(libarrow_flight|libarrow_python_flight|_flight)\b.*"
     r"|.*\.(pxd|pyx|pxi|h|hpp|c|cc|cpp|a)"
 )
 _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)")

@@ -22,6 +22,7 @@ cloudpickle.register_pickle_by_value(facts)  # type: ignore[no-untyped-call]
 cloudpickle.register_pickle_by_value(headgate_daemon)  # type: ignore[no-untyped-call]
 
 _DRIVER = "driver"
+_NO_HOST = "unknown host"
 _GROUP = "spark.jobGroup.id"
 _TASKS_MAX = 100_000
 # What listeners of Spark are told comes a moment after it has happened.
@@ -54,10 +55,14 @@ class Cluster:
         wanted = set(ids)
         deadline = time.monotonic() + _NEWS_SECONDS_MAX
         while True:
-            found = {i: e for i, (e, _) in self._known().items() if i in wanted}
-            if found.keys() == wanted or time.monotonic() > deadline:
+            # The host is known a moment after the executor is.
+            found = {i: e for i, (e, _) in self._known().items() if i in wanted and e.host}
+            if found.keys() == wanted:
                 return found
-            wanted &= self.ids()
+            if time.monotonic() > deadline:
+                nameless = wanted - found.keys()
+                return found | {i: ExecutorInfo(id=i, host=_NO_HOST) for i in nameless}
+            wanted &= self.ids() | found.keys()
             time.sleep(_NEWS_POLL_SECONDS)
 
     def reasons(self, ids: Iterable[str]) -> dict[str, str]:

@@ -9,9 +9,12 @@ back after a failure. Only if none fits, or a host comes back again and again, t
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from headgate.core.errors import ExternalError
 from headgate.core.ids import Generation
@@ -33,7 +36,7 @@ _UNKNOWN_REASON = "Spark does not say why"
 
 
 class ExecutorWatch:
-    """The executors of one generation. Used by the engine's thread only, but for `count`."""
+    """The executors of one generation. `report` and `count` may be used by any thread."""
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class ExecutorWatch:
         self._fit: dict[str, ExecutorInfo] = {}
         self._refused: set[str] = set()
         self._refusals: Counter[str] = Counter()
+        self._looking = threading.Lock()
 
     @property
     def count(self) -> int:
@@ -65,20 +69,29 @@ class ExecutorWatch:
         """Wait for the first executors and compare them."""
         begun = time.perf_counter()
         wait_for_executors(self._cluster, self._slots)
-        self._look(strict=self._strict)
+        with self._looking:
+            self._look(strict=self._strict)
         log.info("%d executors fit, after %.1f s", self.count, time.perf_counter() - begun)
 
     def before_batch(self) -> None:
         """Compare those that have joined since; costs next to nothing if none has."""
-        if self._cluster.ids() - self._refused != self._fit.keys():
-            self._look(strict=False)
+        with self._looking:
+            if self._cluster.ids() - self._refused != self._fit.keys():
+                self._look(strict=False)
 
     def report(self) -> None:
-        """Say who has come and gone, without asking anybody: the generation is at its end."""
-        there = self._cluster.ids() - self._refused
-        lost = self._lost(there)
-        if lost:
+        """Say who was lost, without asking anybody: the generation is at its end."""
+        if not self._looking.acquire(blocking=False):
+            # They are just being looked at, and will be told.
+            return
+        try:
+            lost = self._lost(self._cluster.ids() - self._refused)
             self._tell(joined=(), lost=lost, refused=())
+        except Py4JError:
+            # Whatever ends the generation is told; this was only to be noted beside it.
+            log.exception("Spark does not tell which executors were lost")
+        finally:
+            self._looking.release()
 
     def _look(self, *, strict: bool) -> None:
         joined: list[ExecutorInfo] = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from headgate.components import package_settings
@@ -16,6 +19,7 @@ from headgate.engine.executors import archive
 from headgate.engine.executors.archive import (
     MANIFEST,
     check_package,
+    files_of,
     make_package,
     read_manifest,
     shipped_distributions,
@@ -107,6 +111,33 @@ def test_a_file_that_is_no_package_is_refused(tmp_path: Path) -> None:
     for file, words in ((other, "no manifest"), (text, "no package"), (tmp_path / "x", "no pack")):
         with pytest.raises(UserError, match=words):
             read_manifest(file)
+
+
+def test_what_is_shipped_is_all_that_python_workers_import(tmp_path: Path) -> None:
+    """In a Python that has nothing else but PySpark, which comes with Spark."""
+    for name, found in shipped_distributions().items():
+        for path, place in files_of(name, found).items():
+            target = tmp_path / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(place, target)
+            except OSError:
+                # Another file system.
+                shutil.copyfile(place, target)
+    spark = Path(pyspark.__file__).parent / "python" / "lib"
+    zips = [str(file) for file in spark.glob("*.zip")]
+    code = (
+        f"import sys; sys.path[:0] = {[str(tmp_path), *zips]!r}\n"
+        "import headgate.engine.jvm.preloaded, headgate.engine.batch.udfs, headgate.storage.s3\n"
+        "import headgate.connectors.kafka.sink, headgate.connectors.postgres.lookup\n"
+        "import pandas, pyarrow.dataset\n"
+        "print(pandas.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path))
 
 
 def test_a_library_that_is_not_installed_is_named() -> None:
