@@ -152,6 +152,7 @@ class Controller:
         for job in driven:
             job.executor.shutdown(wait=True)
         self.membership.leave(job.runner.lease for job in driven)
+        self._housekeeping.empty_trash()
         self._store.close()
 
     def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:

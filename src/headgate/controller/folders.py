@@ -48,7 +48,7 @@ class Folders:
         self._discard_folders_of_nobody({*jobs, SPARES})
         self._discard_spares_scratch()
         self._keep_logs()
-        self._empty_trash()
+        self.empty_trash()
 
     def forget(self, job: JobId) -> None:
         """Remove what a deleted job leaves; its logs stay for a while, unless it was our own."""
@@ -96,7 +96,8 @@ class Folders:
             if controller.isdigit() and not psutil.pid_exists(int(controller)):
                 self.discard(folder)
 
-    def _empty_trash(self) -> None:
+    def empty_trash(self) -> None:
+        """Delete what was taken out of the way, a little at a time."""
         for folder in list(_folders(self._data_dir / TRASH))[:FOLDERS_PER_SWEEP]:
             # What cannot be deleted now is tried again.
             shutil.rmtree(folder, ignore_errors=True)

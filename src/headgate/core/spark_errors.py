@@ -36,6 +36,9 @@ _MARKED = re.compile(r"HEADGATE_ERROR(\{.*\})HEADGATE_END")
 _BAD_ROW = re.compile(re.escape(BAD_DATA_MARK) + r" (table [^\n]*)")
 _RAISED = re.compile(r"^headgate\.core\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
 
+# The last line of a traceback; what is above it is indented.
+_PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b.*$", re.MULTILINE)
+
 # SQLSTATE classes of wrong data or wrong expressions: 21 cardinality, 22 data exception,
 # 42 syntax or rule violation.
 _OF_THE_USER = ("21", "22", "42")
@@ -100,7 +103,7 @@ def error_of_task(error: BaseException) -> ErrorInfo:
         of_source = source_error(error)
         if of_source is not None:
             return of_source.info()
-    summary = text.split("\n", 1)[0][:_SUMMARY_CHARACTERS_MAX]
+    summary = _summary(text)[:_SUMMARY_CHARACTERS_MAX]
     detail = text[:_DETAIL_CHARACTERS_MAX]
     code = f"spark.{condition or 'failed'}"
     if state is not None and state[:2] in _OF_THE_USER:
@@ -112,6 +115,15 @@ def error_of_task(error: BaseException) -> ErrorInfo:
             detail=detail,
         )
     return ErrorInfo(message=summary, code=code, detail=detail)
+
+
+def _summary(text: str) -> str:
+    """Return the line that says most: the first, or what a Python task raised."""
+    first = text.strip().split("\n", 1)[0]
+    raised = _PYTHON_ERROR.findall(text)
+    if "Python worker" not in first or not raised:
+        return first
+    return f"a task failed in Python: {raised[-1]}"
 
 
 def source_error(error: BaseException) -> HeadgateError | None:

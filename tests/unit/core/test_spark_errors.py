@@ -91,3 +91,18 @@ def test_a_plan_that_is_refused_is_no_bad_row_though_it_shows_the_mark() -> None
     plan = f"no boolean\nFilter raise_error(concat({BAD_DATA_MARK} table t: not a row: , a#1))"
     info = error_of_task(OfSpark(plan, "DATATYPE_MISMATCH", "42K09"))
     assert (info.code, info.message) == ("spark.DATATYPE_MISMATCH", "no boolean")
+
+
+def test_what_a_python_task_raised_is_the_summary() -> None:
+    text = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1920, in read_udfs
+    import pyarrow as pa
+ModuleNotFoundError: No module named 'pyarrow'
+ SQLSTATE: 38000"""
+    found = error_of_task(RuntimeError(text))
+    assert (
+        found.message == "a task failed in Python: ModuleNotFoundError: No module named 'pyarrow'"
+    )
+    assert "read_udfs" in (found.detail or "")

@@ -25,7 +25,7 @@ PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 class StartingJvm:
     """A JVM that was told to start. It ends when its standard input does, so with this process."""
 
-    def __init__(self, conf: dict[str, str], folder: str) -> None:
+    def __init__(self, conf: dict[str, str], folder: str, variables: dict[str, str]) -> None:
         os.makedirs(folder, exist_ok=True)
         self._answer = Path(tempfile.mkdtemp(prefix="jvm-", dir=folder)) / "connection"
         environment = {
@@ -36,7 +36,7 @@ class StartingJvm:
         self._process = subprocess.Popen(
             [os.path.join(_find_spark_home(), "bin", "spark-submit"), *settings, "pyspark-shell"],
             stdin=subprocess.PIPE,
-            env=os.environ | environment,
+            env=os.environ | variables | environment,
         )
 
     @property

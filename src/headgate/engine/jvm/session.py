@@ -85,7 +85,17 @@ def start_jvm(wanted: SpareSettings) -> StartingJvm:
     _prepare_environment(settings)
     conf = configuration(settings, parallelism=wanted.parallelism)
     conf["spark.master"] = spark_master(settings, wanted.parallelism)
-    return StartingJvm(conf, wanted.scratch_dir)
+    return StartingJvm(conf, wanted.scratch_dir, _driver_folders(wanted))
+
+
+def _driver_folders(wanted: SpareSettings) -> dict[str, str]:
+    """Have the driver's own blocks go with the generation, and say nothing to the executors.
+
+    A setting of Spark would be theirs as well, and name a folder that they do not have.
+    """
+    if is_local(wanted.master) or "SPARK_LOCAL_DIRS" in os.environ:
+        return {}
+    return {"SPARK_LOCAL_DIRS": os.path.join(wanted.scratch_dir, "spark")}
 
 
 def session_of(wanted: SpareSettings, jvm: StartingJvm) -> SparkSession:
@@ -168,14 +178,17 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
     configured = defaults | settings.spark_conf | required
     if not is_local(settings.master):
         configured |= for_executors(configured)
-    configured[JAVA_OPTIONS] = _java_options(configured.get(JAVA_OPTIONS, ""))
+    of_user = configured.get(JAVA_OPTIONS, "")
+    configured[JAVA_OPTIONS] = _java_options(settings.scratch_dir, of_user)
     return configured
 
 
-def _java_options(of_user: str) -> str:
+def _java_options(scratch_dir: str, of_user: str) -> str:
     """Return the options of the driver's JVM; if the user says otherwise, the user wins."""
     collector = "" if _NAMES_COLLECTOR.search(of_user) else _COLLECTOR
-    options = (collector, _COMPILER, java_options(), of_user)
+    # What Spark leaves in its folder of temporary files goes with the generation as well.
+    temporary = f'"-Djava.io.tmpdir={scratch_dir}"' if os.path.isabs(scratch_dir) else ""
+    options = (collector, _COMPILER, java_options(), temporary, of_user)
     return " ".join(each for each in options if each)
 
 

@@ -6,8 +6,7 @@ import contextlib
 import os
 import tempfile
 from functools import lru_cache
-
-import psutil
+from pathlib import Path
 
 from headgate.core.ids import JobId, OperatorId
 from headgate.core.ports import ObjectStore
@@ -17,6 +16,8 @@ from headgate.storage import job_folder, open_store
 
 # Spark names the folders of an executor to its Python workers, and removes them with it.
 EXECUTOR_FOLDERS = "SPARK_LOCAL_DIRS"
+# A Python worker, its parent, the JVM, and what may be between them.
+PARENTS_MAX = 8
 
 
 @lru_cache(maxsize=8)
@@ -38,14 +39,19 @@ def executor_folder(job: JobId) -> str:
 def executor_host() -> str:
     """Return the host of this executor as Spark calls it; empty in a local master's process.
 
-    Only the command line of its JVM says it, behind the words `executor-id` and `hostname`.
+    Only the command line of its JVM says it, behind the words `executor-id` and `hostname`. Read
+    from /proc, not with a library: executors have only what tasks cannot do without.
     """
-    with contextlib.suppress(psutil.Error):
-        for process in psutil.Process().parents():
-            command = process.cmdline()
+    process = Path("/proc/self")
+    with contextlib.suppress(OSError):
+        for _ in range(PARENTS_MAX):
+            command = (process / "cmdline").read_text().split("\0")
             words = [word.lstrip("-") for word in command]
             if "hostname" in words[:-1] and "executor-id" in words:
                 return command[words.index("hostname") + 1]
+            # Its name, in parentheses, may hold anything.
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            process = Path("/proc") / parent
     return ""
 
 

@@ -47,6 +47,6 @@ def test_a_jvm_that_is_too_old_is_not_tried_again(
 ) -> None:
     make_java(tmp_path / "old", OLD)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    jvm = StartingJvm({}, str(tmp_path / "scratch"))
+    jvm = StartingJvm({}, str(tmp_path / "scratch"), {})
     with pytest.raises(UserError, match="is version 11"):
         jvm.connect()
