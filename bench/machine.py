@@ -47,6 +47,12 @@ def tree_cpu() -> dict[int, float]:
     return {pid: times[pid] for pid in tree if pid in times}
 
 
+def cpu_seconds_of(process: int) -> float:
+    """Return the processor seconds of one process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
 def tree_cpu_seconds() -> float:
     """Return the processor seconds of this process and everything below it."""
     return sum(tree_cpu().values())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from bench import machine
-from bench.scale import pure
+from bench.scale import cleanup, pure, waiting
 from bench.scale.world import Job
 
 SIZES = (Job(1, 10, 1), Job(20, 100, 1), Job(20, 1_000, 1), Job(20, 1_000, 8))
@@ -22,7 +22,7 @@ PARTS = ("pure", "waiting", "cleanup")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all of them by default")
+    parser.add_argument("parts", nargs="*", choices=(*PARTS, []), help="all of them by default")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     chosen = parser.parse_args(arguments)
     parts = chosen.parts or PARTS
@@ -30,6 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{machine.describe()['processor']}, load {machine.load_average():.2f}\n")
     if "pure" in parts:
         print_table([pure.measure(job) for job in jobs])
+    if "waiting" in parts:
+        print(f"Every request and every page takes {waiting.LATENCY_SECONDS * 1e3:.0f} ms.\n")
+        print_table([waiting.measure(job) for job in jobs])
+    if "cleanup" in parts:
+        objects = cleanup.OBJECTS_QUICK if chosen.quick else cleanup.OBJECTS
+        cleanup.print_table(cleanup.measure(objects))
     return 0
 
 

@@ -6,6 +6,7 @@ can be interrupted there and go on later. See `retention.py` for why that is saf
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
@@ -191,9 +192,11 @@ class Survey:
         others = set(graph_paths(manifest))
         for link in manifest.operators:
             yield
-            metadata = self._examiner.linked(manifest, link)
+            # Not kept: the metadata of many checkpoints together is large, their names are not.
+            metadata = self._examiner.read_metadata(manifest, link)
             others.update(file.path for file in metadata.staged())
             for subtask in metadata.subtasks:
                 for table in subtask.tables:
-                    state.update((run.path, run.bytes) for run in table.runs)
+                    # Checkpoints share most of their runs: a name is held once.
+                    state.update((sys.intern(run.path), run.bytes) for run in table.runs)
         return CheckpointFiles(manifest, state, frozenset(others))

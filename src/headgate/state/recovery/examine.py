@@ -100,14 +100,14 @@ class Examiner:
     def metadata(self, manifest: Manifest) -> dict[OperatorId, OperatorCheckpointMetadata]:
         """Return all operators' metadata; raise `CheckpointInvalid` if one cannot be read."""
         unread = [link for link in manifest.operators if link not in self._links]
-        found = side_by_side(self.store, partial(self._read_metadata, manifest), unread)
+        found = side_by_side(self.store, partial(self.read_metadata, manifest), unread)
         self._links.update(zip(unread, found, strict=True))
         return {link.operator: self._links[link] for link in manifest.operators}
 
     def linked(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
         """Return the metadata that a manifest names; raise `CheckpointInvalid` if it cannot."""
         if link not in self._links:
-            self._links[link] = self._read_metadata(manifest, link)
+            self._links[link] = self.read_metadata(manifest, link)
         return self._links[link]
 
     def operator(self, epoch: Epoch, operator: OperatorId) -> OperatorCheckpointMetadata:
@@ -251,7 +251,8 @@ class Examiner:
             return Damaged(epoch, error, manifest)
         return Intact(manifest, metadata)
 
-    def _read_metadata(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
+    def read_metadata(self, manifest: Manifest, link: OperatorLink) -> OperatorCheckpointMetadata:
+        """Read what `linked` returns, and do not keep it."""
         found = read_linked(
             self.store,
             OperatorCheckpointMetadata,

@@ -68,10 +68,15 @@ def _as_before(metadata: OperatorCheckpointMetadata) -> Iterable[SubtaskLoad]:
         SubtaskLoad(
             operator=metadata.operator,
             subtask=state.subtask,
-            tables=tuple(replace(t, runs=in_order(t.runs)) for t in state.tables),
+            tables=tuple(_ordered(table) for table in state.tables),
         )
         for state in metadata.subtasks
     )
+
+
+def _ordered(table: TableState) -> TableState:
+    runs = in_order(table.runs)
+    return table if runs == table.runs else replace(table, runs=runs)
 
 
 def _divide(

@@ -203,3 +203,20 @@ def test_every_slice_does_at_least_one_step() -> None:
         )
     assert report.finished
     assert len(asked) == len(STEPS) - 1
+
+
+def test_what_a_cleanup_remembers_of_many_checkpoints_is_their_names_once() -> None:
+    store, _ = job(6)
+    progress = CleanupProgress()
+    while not cut(store, progress).finished:
+        if progress.cleanup is not None:
+            # The metadata of each is much larger than the names in it.
+            assert progress.cleanup._survey._examiner._links == {}
+    names: dict[str, str] = {}
+    shared = 0
+    for known in progress.known.by_epoch.values():
+        for path in known.state:
+            if "/runs/" in path:
+                shared += path in names
+                assert names.setdefault(path, path) is path
+    assert shared > 0
