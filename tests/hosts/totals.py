@@ -58,14 +58,17 @@ class Job:
 
     def start(self, driver: Host, *words: str, rate: int = 0, **options: Any) -> HeadgateProcess:
         """Start `headgate run` on the driver's host; without a rate the rows come from files."""
-        source = NUMBERS.format(rows=self.rows, rate=rate) if rate else self._files()
-        folders = {name: self.store.url(f"out/{name}") for name in ("windows", "totals")}
-        driver.put("/home/host/totals.sql", source + QUERIES.format(**folders))
+        driver.put("/home/host/totals.sql", self.sql(rate))
         return driver.headgate(
             *("run", "totals.sql", "--state-dir", self.store.url("state")),
             *("--checkpoint-interval", "2s", "--max-batch-rows", "5000", *SMALL, *words),
             **options,
         )
+
+    def sql(self, rate: int) -> str:
+        source = NUMBERS.format(rows=self.rows, rate=rate) if rate else self._files()
+        folders = {name: self.store.url(f"out/{name}") for name in ("windows", "totals")}
+        return source + QUERIES.format(**folders)
 
     def _files(self) -> str:
         folder = open_folder(self.store.url_outside("in"), {})

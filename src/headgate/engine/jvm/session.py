@@ -50,12 +50,20 @@ _REMEMBERED = {
     "spark.sql.ui.retainedExecutions": "10",
 }
 
-# A subtask waits a moment for the host that has its files (see `plan/empty.py`), and not because
-# much of its input happens to be somewhere: that comes from everywhere.
-_LOCALITY = {
+# On a cluster.
+_CLUSTER = {
+    # A subtask waits a moment for the host that has its files (see `plan/empty.py`), and not
+    # because much of its input happens to be somewhere: that comes from everywhere.
     "spark.locality.wait": "500ms",
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.sql.unionOutputPartitioning": "true",
+    # A host that loses its power says nothing. Spark would wait for it for minutes, in each of
+    # several places, and a micro-batch with it.
+    "spark.network.timeout": "40s",
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.shuffle.io.connectionCreationTimeout": "10s",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "2s",
 }
 
 # The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
@@ -172,7 +180,7 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
             # So do the sockets of its Python workers.
             defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
     if not is_local(settings.master):
-        defaults |= _LOCALITY
+        defaults |= _CLUSTER
     if is_this_machine(settings.master):
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required

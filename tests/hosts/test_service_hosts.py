@@ -1,0 +1,230 @@
+"""A service on hosts that share nothing: two controllers, two nodes, Spark, Postgres and a store.
+
+The job's driver runs on a node, its tasks on the Workers of a Spark cluster, its state and both of
+its ends are in an S3 API, the jobs themselves in Postgres. Hosts die and links are cut; the output
+is exact each time, and nobody has to do anything.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.hosts.totals import Job
+from tests.support.hosts import (
+    Host,
+    HostProcess,
+    Network,
+    PostgresOnHost,
+    S3Api,
+    StandaloneCluster,
+)
+from tests.support.hosts.spark import SMALL
+from tests.support.waiting import eventually
+
+PORT = 8642
+TOKEN = "a-token-for-tests-only"
+RATE = 500
+MINUTE_SECONDS = 60.0
+START_SECONDS = 240.0
+END_SECONDS = 600.0
+HEADGATE = (sys.executable, "-m", "headgate")
+# The home of programs on hosts.
+HOME = "/home/host"
+SETTINGS = """
+state_url = "{state}"
+[server]
+host = "{address}"
+port = {port}
+advertise_url = "http://{address}:{port}"
+[controller]
+database_url = "{database}"
+lease_ttl = "8s"
+workers = "nodes"
+node_timeout = "8s"
+[job]
+parallelism = 2
+checkpoint_interval = "2s"
+heartbeat_timeout = "15s"
+master = "{master}"
+[job.spark]
+"""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@dataclass
+class System:
+    """All hosts, and what runs on them."""
+
+    network: Network
+    store: S3Api
+    postgres: PostgresOnHost
+    cluster: StandaloneCluster
+    controllers: list[Host]
+    nodes: list[Host]
+    processes: dict[str, HostProcess] = field(default_factory=dict)
+    # By the name of a controller: how the test reaches it.
+    clients: dict[str, httpx.Client] = field(default_factory=dict)
+
+    @property
+    def workers(self) -> list[Host]:
+        return [worker.host for worker in self.cluster.workers]
+
+    def serve(self, host: Host) -> None:
+        pairs = (word.split("=", 1) for word in SMALL[1::2])
+        spark = "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in pairs)
+        settings = SETTINGS.format(
+            state=self.store.url("state"),
+            address=host.address,
+            port=PORT,
+            database=self.postgres.url,
+            master=self.cluster.url,
+        )
+        host.put(f"{HOME}/headgate.toml", settings + spark)
+        started = host.start([*HEADGATE, "serve"], log=f"{host.name}.log")
+        self.processes[host.name] = started
+        self.clients[host.name] = httpx.Client(
+            base_url=f"http://{host.forward(PORT)}/api/v1",
+            headers={"Authorization": f"Bearer {TOKEN}", "Host": f"{host.address}:{PORT}"},
+            timeout=10,
+        )
+        assert eventually(lambda: self.get(host, "/jobs") is not None, START_SECONDS), started.log()
+
+    def join(self, host: Host) -> None:
+        urls = [f"http://{controller.address}:{PORT}" for controller in self.controllers]
+        words = [word for url in urls for word in ("--join", url)]
+        command = [*HEADGATE, "node", "--slots", "2", "--name", host.name, *words]
+        self.processes[host.name] = host.start(command, log=f"{host.name}.log")
+
+    def get(self, controller: Host, path: str) -> Any:
+        """Return what a controller answers; None if it does not, or cannot."""
+        try:
+            answer = self.clients[controller.name].get(path)
+        except httpx.HTTPError:
+            return None
+        return answer.json() if answer.status_code == 200 else None
+
+    def start(self, job: Job) -> str:
+        """Start the job at the first controller, and wait until it has published something."""
+        first = self.controllers[0]
+        first.put(f"{HOME}/totals.sql", job.sql(RATE))
+        where = ("--url", f"http://{first.address}:{PORT}", "--json")
+        said = first.run(*HEADGATE, "start", "totals.sql", *where)
+        started = json.loads(said.stdout)
+        name = str(started.get("job") or started.get("id"))
+        self.until(name, lambda view: view["committed_epoch"] >= 2)
+        return name
+
+    def view(self, job: str) -> dict[str, Any] | None:
+        """Return the job as any controller that answers knows it."""
+        for host in self.controllers:
+            if host.is_up and (found := self.get(host, f"/jobs/{job}")) is not None:
+                return dict(found)
+        return None
+
+    def until(self, job: str, condition: Any, patience: float = START_SECONDS) -> dict[str, Any]:
+        """Wait until the job is as it should be; return how it is then."""
+        seen: list[dict[str, Any]] = []
+
+        def is_met() -> bool:
+            view = self.view(job)
+            seen[:] = seen[:0] if view is None else [view]
+            return view is not None and bool(condition(view))
+
+        assert eventually(is_met, patience), f"{seen}\n{self.story()}"
+        return seen[0]
+
+    def goes_on(self, job: str) -> dict[str, Any]:
+        """Wait until the job has committed two more epochs."""
+        epoch = self.until(job, lambda view: True)["committed_epoch"]
+        return self.until(job, lambda view: view["terminal"] or view["committed_epoch"] > epoch + 1)
+
+    def finish(self, job: str) -> dict[str, Any]:
+        view = self.until(job, lambda view: view["terminal"], END_SECONDS)
+        assert view["state"] == "finished", f"{view}\n{self.story()}"
+        return view
+
+    def story(self) -> str:
+        """Return the end of what everybody said."""
+        return "\n".join(
+            f"--- {name}\n{process.log()[-3000:]}" for name, process in self.processes.items()
+        )
+
+
+@pytest.fixture
+def system(network: Network) -> System:
+    store = S3Api(network.host("store"))
+    network.environment.update(store.environment)
+    network.environment["HEADGATE_TOKEN"] = TOKEN
+    made = System(
+        network,
+        store,
+        PostgresOnHost(network.host("database")),
+        StandaloneCluster(
+            network.host("master"), [network.host(f"worker{number}") for number in range(3)]
+        ),
+        [network.host("controller0"), network.host("controller1")],
+        [network.host("node0"), network.host("node1")],
+    )
+    for controller in made.controllers:
+        made.serve(controller)
+    for node in made.nodes:
+        made.join(node)
+    return made
+
+
+def test_the_job_of_a_killed_node_goes_on_on_the_other(system: System) -> None:
+    job = Job(system.store, rows=RATE * 60)
+    name = system.start(job)
+    node = system.until(name, lambda view: view["node"])["node"]
+    (killed,) = [host for host in system.nodes if host.name == node]
+    killed.kill()
+    moved = system.until(name, lambda view: view["node"] not in ("", node) or view["terminal"])
+    assert moved["generation"] == 2, moved
+    system.finish(name)
+    job.assert_exact()
+
+
+def test_the_jobs_of_a_killed_controller_go_on_at_the_other(system: System) -> None:
+    job = Job(system.store, rows=RATE * 60)
+    name = system.start(job)
+    killed, other = system.controllers
+    killed.kill()
+    taken = system.until(name, lambda view: view["driven_here"] or view["terminal"])
+    assert taken["generation"] >= 2, taken
+    system.finish(name)
+    job.assert_exact()
+    # Its node has ended the worker that nobody drives any more.
+    assert other.is_up
+    workers = [pid for node in system.nodes for pid in node.find("headgate.engine.worker")]
+    assert eventually(
+        lambda: not any(pid in host.processes() for host in system.nodes for pid in workers), 60
+    )
+
+
+def test_each_link_cut_for_a_minute(system: System) -> None:
+    job = Job(system.store, rows=RATE * 240)
+    name = system.start(job)
+    first = system.controllers[0]
+    node = system.until(name, lambda view: view["node"])["node"]
+    driver = next(host for host in system.nodes if host.name == node)
+    cut, heal = system.network.cut, system.network.heal
+    for links in (
+        [(first, driver), (system.workers[0], system.store.host)],
+        [(first, system.postgres.host), (driver, system.workers[1])],
+        [(first, system.store.host), (driver, system.store.host)],
+    ):
+        for one, other in links:
+            cut(one, other)
+        eventually(lambda: False, MINUTE_SECONDS)
+        for one, other in links:
+            heal(one, other)
+        system.goes_on(name)
+    system.finish(name)
+    job.assert_exact()
