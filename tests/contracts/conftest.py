@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
+from tests.support.postgres import create_database
 from tests.support.s3 import s3_request, start_s3_server
 
 
@@ -45,11 +45,4 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def postgres_database(request: pytest.FixtureRequest, postgres_url: str) -> str:
     """A database of the test's own. Whoever uses it belongs to `make verify`."""
-    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
-    admin = sa.create_engine(
-        sa.make_url(postgres_url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
-    )
-    with admin.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    admin.dispose()
-    return str(sa.make_url(postgres_url).set(database=name).render_as_string(hide_password=False))
+    return create_database(postgres_url, request.node.nodeid)

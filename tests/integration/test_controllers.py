@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from tests.support.cable import cable
 from tests.support.needed import need_postgres
-from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.postgres import PostgresServer, create_database, postgres_server
 from tests.support.services import PATIENCE_SECONDS, ServiceProcess, gone, service
 from tests.support.waiting import eventually
 from tests.unit.server.serving import WORKER, is_exact, published, sql
@@ -36,13 +36,7 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def database(request: pytest.FixtureRequest, postgres: PostgresServer) -> str:
     """A database of the test's own."""
-    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
-    url = sa.make_url(postgres.url)
-    admin = sa.create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    admin.dispose()
-    return url.set(database=name).render_as_string(hide_password=False)
+    return create_database(postgres.url, request.node.nodeid)
 
 
 class Site:
@@ -363,7 +357,7 @@ def test_job_is_created_once_whoever_is_asked(site: Site) -> None:
         stop(first, "one")
 
 
-def test_previews_of_one_service_are_left_alone_by_the_other(site: Site) -> None:
+def test_preview_is_removed_after_its_service_and_not_taken_over(site: Site) -> None:
     query = """CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
     WITH (connector = 'impulse', type = 'source', event_rate = '100');
     SELECT counter FROM numbers;"""

@@ -158,6 +158,14 @@ def _wait(binaries: Path, port: int, server: subprocess.Popen[bytes], log: Path)
         time.sleep(0.05)
 
 
+def create_database(server_url: str, key: str) -> str:
+    """Create a database for whoever has this key, and return its URL."""
+    name = f"t{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{server_url.rpartition('/')[0]}/{name}"
+
+
 @dataclass
 class Schema:
     """A schema on a server, and a connection to look into it."""
