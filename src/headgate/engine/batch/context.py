@@ -6,12 +6,17 @@ staged output). Everything on the left side is here; files named here are never 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
 
 from headgate.core.checkpoint import BatchCut
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId
 from headgate.engine.batch.reports import BufferFile
 from headgate.state.tables.version import TableVersion
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,31 @@ class PipelineState:
     homes: dict[tuple[OperatorId, int], str] = field(default_factory=dict)
 
     def versions(self, operator: OperatorId) -> dict[int, tuple[TableVersion, ...]]:
-        return {s: v for (o, s), v in self.tables.items() if o == operator}
+        return self._tables_by_operator.get(operator, {})
 
     def homes_of(self, operator: OperatorId) -> dict[int, str]:
-        return {s: host for (o, s), host in self.homes.items() if o == operator}
+        return self._homes_by_operator.get(operator, {})
+
+    # Grouped once: a plan asks for each of its operators.
+
+    @cached_property
+    def _tables_by_operator(self) -> dict[OperatorId, dict[int, tuple[TableVersion, ...]]]:
+        return _by_operator(self.tables)
+
+    @cached_property
+    def _homes_by_operator(self) -> dict[OperatorId, dict[int, str]]:
+        return _by_operator(self.homes)
 
     def next_timer(self) -> int | None:
         """Return the earliest time at which some subtask has something to emit."""
         return min(self.timers.values(), default=None)
+
+
+def _by_operator(by_place: Mapping[tuple[OperatorId, int], T]) -> dict[OperatorId, dict[int, T]]:
+    grouped: dict[OperatorId, dict[int, T]] = {}
+    for (operator, subtask), value in by_place.items():
+        grouped.setdefault(operator, {})[subtask] = value
+    return grouped
 
 
 @dataclass(frozen=True)

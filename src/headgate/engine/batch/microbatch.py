@@ -211,7 +211,11 @@ def check_buffers(state: PipelineState) -> None:
 
 def _next_state(state: PipelineState, reports: Reports) -> PipelineState:
     tables, timers, homes = dict(state.tables), {}, dict(state.homes)
-    buffers: dict[OperatorId, list[BufferFile]] = {o: list(b) for o, b in state.buffers.items()}
+    consumed = {path for report in reports.values() for path in report.consumed}
+    buffers: dict[OperatorId, list[BufferFile]] = {
+        operator: [b for b in waiting if b.path not in consumed]
+        for operator, waiting in state.buffers.items()
+    }
     for (operator, subtask), report in sorted(reports.items()):
         if report.tables:
             tables[operator, subtask] = report.tables
@@ -219,9 +223,8 @@ def _next_state(state: PipelineState, reports: Reports) -> PipelineState:
             homes[operator, subtask] = report.host
         if report.next_timer is not None:
             timers[operator, subtask] = report.next_timer
-        if report.consumed or report.buffered:
-            left = [b for b in buffers.get(operator, []) if b.path not in report.consumed]
-            buffers[operator] = [*left, *report.buffered]
+        if report.buffered:
+            buffers.setdefault(operator, []).extend(report.buffered)
     return PipelineState(tables, timers, {o: tuple(b) for o, b in buffers.items() if b}, homes)
 
 

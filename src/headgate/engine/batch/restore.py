@@ -6,6 +6,7 @@ tasks that will need it, in parallel, so that the first micro-batch finds them o
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,14 +17,17 @@ from pyspark.errors import PySparkException
 
 from headgate.core.checkpoint import LoadingPlan, SubtaskLoad
 from headgate.core.ids import OperatorId
+from headgate.core.masters import is_local
 from headgate.core.spark_errors import BatchFailed, error_of_task, guarded
 from headgate.engine.batch.context import BatchContext, PipelineState
-from headgate.engine.task.places import table_io
+from headgate.engine.task.places import executor_host, table_io
 from headgate.state.tables.version import decode_schema, version_from_state
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+Homes = dict[tuple[OperatorId, int], str]
 
 
 def restored_state(plan: LoadingPlan) -> PipelineState:
@@ -40,17 +44,23 @@ def restored_state(plan: LoadingPlan) -> PipelineState:
 
 @dataclass
 class _Preload:
+    """The function given to `mapInArrow`: one row with the host that has the files now."""
+
     context: BatchContext
-    loads: tuple[SubtaskLoad, ...]
+    # What each task loads, pickled alone: it unpacks only its own.
+    loads: dict[int, bytes]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
         from pyspark import TaskContext
 
         task = TaskContext.get()
         assert task is not None
-        for load in self.loads[task.partitionId() :: self.context.parallelism]:
+        index = task.partitionId()
+        for load in pickle.loads(self.loads[index]):
             _fetch(self.context, load)
-        return iter(())
+        row = {"subtask": pa.array([index], pa.int32()), "host": [executor_host()]}
+        yield pa.RecordBatch.from_pydict(row)
 
 
 def _fetch(context: BatchContext, load: SubtaskLoad) -> None:
@@ -63,22 +73,33 @@ def _fetch(context: BatchContext, load: SubtaskLoad) -> None:
         io.close_all(state.name)
 
 
-def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> None:
+def preload_runs(spark: SparkSession, context: BatchContext, plan: LoadingPlan) -> Homes:
     """Fetch and verify every run of the plan, where the tasks that need it will run.
 
-    Raises the error of the damage if a run is not what it was.
+    Returns the hosts that have them, by subtask: there they are wanted from now on. Raises the
+    error of the damage if a run is not what it was.
     """
     loads = tuple(load for load in plan.subtasks if load.tables)
     n = context.parallelism
-    if str(spark.sparkContext.master).startswith("local"):
+    if is_local(str(spark.sparkContext.master)):
         with ThreadPoolExecutor(n) as pool:
             for _ in pool.map(partial(_fetch, context), loads):
                 pass
-        return
-    rows = spark.range(0, n, 1, n)
-    task = guarded(OperatorId("restore"), _Preload(context, loads))
+        return {}
+    of_tasks: dict[int, list[SubtaskLoad]] = {task: [] for task in range(n)}
+    for load in loads:
+        of_tasks[load.subtask % n].append(load)
+    preload = _Preload(context, {task: pickle.dumps(part) for task, part in of_tasks.items()})
     try:
-        rows.mapInArrow(task, "done int").collect()
+        rows = spark.range(0, n, 1, n).mapInArrow(
+            guarded(OperatorId("restore"), preload), "subtask int, host string"
+        )
+        hosts = {row.subtask: row.host for row in rows.collect() if row.host}
     except PySparkException as error:
         # What is wrong with a file must reach the controller: it then looks for another checkpoint.
         raise BatchFailed(error_of_task(error)) from error
+    return {
+        (load.operator, int(load.subtask)): hosts[load.subtask]
+        for load in loads
+        if load.subtask in hosts
+    }

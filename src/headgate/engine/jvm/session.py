@@ -60,6 +60,7 @@ _CLUSTER = {
     # A host that loses its power says nothing. Spark would wait for it for minutes, in each of
     # several places, and a micro-batch with it.
     "spark.network.timeout": "40s",
+    "spark.network.timeoutInterval": "10s",
     "spark.executor.heartbeatInterval": "5s",
     "spark.shuffle.io.connectionCreationTimeout": "10s",
     "spark.shuffle.io.maxRetries": "1",

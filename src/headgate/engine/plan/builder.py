@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -146,7 +147,7 @@ class Builder:
         subtask = StatefulSubtask(
             context=self.context,
             operator=operator,
-            versions=self.state.versions(operator),
+            versions={s: pickle.dumps(v) for s, v in self.state.versions(operator).items()},
             reports=self.reports,
             task=task,
         )

@@ -8,6 +8,7 @@ after every row of the epoch and before any row of the next.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,7 +73,8 @@ class StatefulSubtask:
 
     context: BatchContext
     operator: OperatorId
-    versions: dict[int, tuple[TableVersion, ...]]
+    # Of every subtask, each pickled alone: a task unpacks only its own.
+    versions: dict[int, bytes]
     reports: Accumulator[Reports]
     task: OperatorTask
 
@@ -84,7 +86,7 @@ class StatefulSubtask:
         subtask = Subtask(
             context=self.context,
             io=table_io(self.context, self.operator, index, attempt),
-            versions={v.name: v for v in self.versions.get(index, ())},
+            versions=self._versions_of(index),
         )
         counted = _Counted(batches)
         started = time.perf_counter()
@@ -118,6 +120,12 @@ class StatefulSubtask:
             },
         )
         self.reports.add({(self.operator, index): report})
+
+    def _versions_of(self, index: int) -> dict[str, TableVersion]:
+        if index not in self.versions:
+            return {}
+        versions: tuple[TableVersion, ...] = pickle.loads(self.versions[index])
+        return {version.name: version for version in versions}
 
     def _finish_tables(self, subtask: Subtask) -> tuple[tuple[TableVersion, ...], WriteStats]:
         versions: list[TableVersion] = []

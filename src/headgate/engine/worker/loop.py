@@ -226,7 +226,9 @@ class WorkerLoop:
                 return TargetsChecked()
             case LoadState():
                 load = RunBatch(0, work.cut, work.epoch, suppress_output=True)
-                preload_runs(self._engine.spark, self._context(load), self._start.plan)
+                context, plan = self._context(load), self._start.plan
+                homes = preload_runs(self._engine.spark, context, plan)
+                self._tables = replace(self._tables, homes=homes)
                 return StateLoaded()
             case PlanCut():
                 return self._plan_cut(work)
