@@ -70,9 +70,9 @@ def table(events: list[Event], start: int = 0) -> pa.Table:
 
 
 def life_of(folder: Path, source: str, attribute: str, output: pa.Schema = OUTPUT) -> OperatorLife:
+    # The text travels with the task: there is no such file.
     file = folder / "user_file.py"
-    file.write_text(source)
-    task = ProcessTask(str(file), attribute, None, SCHEMA, ("k",), ("v",), output)
+    task = ProcessTask(str(file), attribute, source, SCHEMA, ("k",), ("v",), output)
     return OperatorLife(lambda: task)
 
 
