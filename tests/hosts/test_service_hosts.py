@@ -152,9 +152,11 @@ class System:
 
     def story(self) -> str:
         """Return the end of what everybody said."""
-        return "\n".join(
-            f"--- {name}\n{process.log()[-3000:]}" for name, process in self.processes.items()
-        )
+        said = {name: process.log() for name, process in self.processes.items()}
+        for node in self.nodes:
+            for path in sorted(node.path.rglob("worker-*.log")):
+                said[f"{node.name}, {path.name}"] = path.read_text(errors="replace")
+        return "\n".join(f"--- {name}\n{text[-3000:]}" for name, text in said.items())
 
 
 @pytest.fixture

@@ -63,15 +63,15 @@ class Folders:
         trash.mkdir(parents=True, exist_ok=True)
         try:
             path.rename(trash / uuid.uuid4().hex)
-        except FileNotFoundError:
-            return
         except OSError:
-            # It is a file system of its own.
+            # It is not there, or a file system of its own, or the trash has just been emptied.
             shutil.rmtree(path, ignore_errors=True)
 
     def discard_scratch(self, job: JobId, generation: Generation) -> None:
         """A worker that was killed could not do it itself."""
-        self.discard(scratch_dir(self._data_dir, job, generation))
+        scratch = scratch_dir(self._data_dir, job, generation)
+        self.discard(scratch)
+        _remove_if_empty(scratch.parent)
 
     # ---- folders -----------------------------------------------------------------------------
 
@@ -101,6 +101,7 @@ class Folders:
         for folder in list(_folders(self._data_dir / TRASH))[:FOLDERS_PER_SWEEP]:
             # What cannot be deleted now is tried again.
             shutil.rmtree(folder, ignore_errors=True)
+        _remove_if_empty(self._data_dir / TRASH)
 
     # ---- logs --------------------------------------------------------------------------------
 
@@ -129,6 +130,12 @@ class Folders:
             whole.seek(-self._retention.worker_log_bytes, os.SEEK_END)
             shutil.copyfileobj(whole, older, COPY_BYTES)
         os.truncate(path, 0)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    # It is not there, or holds something.
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _folders(parent: Path) -> Iterator[Path]:

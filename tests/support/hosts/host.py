@@ -409,4 +409,6 @@ def _inside(path: str, private: Mapping[Path, str]) -> str:
 def _command(pid: int) -> str:
     """Return its command line without what is long and says nothing: the class path of a JVM."""
     words = [word for word in command_of(pid) if word and ".jar:" not in word]
-    return " ".join(words)[:300]
+    # What matters may come last: the class that is run, and what it is told.
+    text = " ".join(words)
+    return text if len(text) <= 300 else f"{text[:80]} ... {text[-200:]}"

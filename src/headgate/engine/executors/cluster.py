@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,8 @@ from headgate.engine.executors import facts, headgate_daemon
 # These run where Headgate may be missing: their text travels, not their names.
 cloudpickle.register_pickle_by_value(facts)  # type: ignore[no-untyped-call]
 cloudpickle.register_pickle_by_value(headgate_daemon)  # type: ignore[no-untyped-call]
+
+log = logging.getLogger("headgate.worker")
 
 _DRIVER = "driver"
 _NO_HOST = "unknown host"
@@ -106,6 +109,7 @@ class Cluster:
         try:
             returned = dict(self._placed(executors).mapPartitions(task).collect())
         except (PySparkException, Py4JError) as error:
+            log.warning("the comparison of executors failed: %s", error)
             failure = error
         finally:
             timer.cancel()
