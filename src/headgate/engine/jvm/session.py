@@ -195,8 +195,10 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
 def _java_options(scratch_dir: str, of_user: str) -> str:
     """Return the options of the driver's JVM; if the user says otherwise, the user wins."""
     collector = "" if _NAMES_COLLECTOR.search(of_user) else _COLLECTOR
-    # What Spark leaves in its folder of temporary files goes with the generation as well.
-    temporary = f'"-Djava.io.tmpdir={scratch_dir}"' if os.path.isabs(scratch_dir) else ""
+    # What Spark leaves in its folder of temporary files goes with the generation as well; its
+    # sockets are there, too.
+    fits = os.path.isabs(scratch_dir) and len(scratch_dir) <= SOCKET_FOLDER_MAX
+    temporary = f'"-Djava.io.tmpdir={scratch_dir}"' if fits else ""
     options = (collector, _COMPILER, java_options(), temporary, of_user)
     return " ".join(each for each in options if each)
 

@@ -1,0 +1,38 @@
+"""What Spark is told, by where it runs and where its files may be."""
+
+from __future__ import annotations
+
+from headgate.core.messages import RunSettings
+from headgate.engine.jvm.session import JAVA_OPTIONS, SOCKET_FOLDER_MAX, configuration
+
+SHORT = "/data/scratch/job/1"
+LONG = f"/{'long/' * (SOCKET_FOLDER_MAX // 5)}1"
+
+
+def told(scratch_dir: str, master: str = "local", **spark: str) -> dict[str, str]:
+    conf = {f"spark.{key.replace('_', '.')}": value for key, value in spark.items()}
+    settings = RunSettings(
+        state_url="s3://b/state", scratch_dir=scratch_dir, master=master, spark_conf=conf
+    )
+    return configuration(settings, parallelism=2)
+
+
+def test_temporary_files_go_with_the_generation() -> None:
+    assert f'"-Djava.io.tmpdir={SHORT}"' in told(SHORT)[JAVA_OPTIONS]
+
+
+def test_sockets_are_not_put_where_their_paths_would_be_too_long() -> None:
+    found = told(LONG)
+    assert "java.io.tmpdir" not in found[JAVA_OPTIONS]
+    assert "spark.python.unix.domain.socket.dir" not in found
+
+
+def test_executors_are_told_nothing_of_the_drivers_folders() -> None:
+    found = told(SHORT, "spark://host:7077")
+    assert not any(SHORT in value for key, value in found.items() if key != JAVA_OPTIONS)
+
+
+def test_a_silent_host_is_given_up_sooner_on_a_cluster_unless_the_user_says_otherwise() -> None:
+    assert "spark.network.timeout" not in told(SHORT)
+    assert told(SHORT, "spark://host:7077")["spark.network.timeout"] == "40s"
+    assert told(SHORT, "spark://host:7077", network_timeout="9s")["spark.network.timeout"] == "9s"
