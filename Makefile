@@ -68,7 +68,7 @@ fuzz: setup
 soak: setup servers
 	@$(BIN)/python -m tests.faults.soak --kills $(KILLS)
 	@$(BIN)/python -m tests.servers.test_kills --kills $(SERVER_KILLS)
-	@FAULTS=all $(BIN)/python -m pytest tests/faults
+	@FAULTS=all $(BIN)/python -m pytest tests/faults tests/hosts
 
 # One small job through many micro-batches: what of it grows? An hour or more; writes docs/endurance.md.
 endurance: setup

@@ -124,7 +124,7 @@ def url_of(listening: socket.socket, scheme: str = "http") -> str:
     return _url(scheme, host, port)
 
 
-def advertised_url(config: ServerConfig, listening: socket.socket, scheme: str) -> str:
+def advertised_url(config: ServerConfig, listening: socket.socket, scheme: str = "http") -> str:
     """Return where other services send those who ask for a job of this one."""
     if config.advertise_url is not None:
         return config.advertise_url
