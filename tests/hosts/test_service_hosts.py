@@ -168,8 +168,12 @@ def system(network: Network) -> System:
         network,
         store,
         PostgresOnHost(network.host("database")),
+        # Two cores each: a Master cannot know at once that the host of a driver is dead, and keeps
+        # its cores for it.
         StandaloneCluster(
-            network.host("master"), [network.host(f"worker{number}") for number in range(3)]
+            network.host("master"),
+            [network.host(f"worker{number}") for number in range(3)],
+            cores=2,
         ),
         [network.host("controller0"), network.host("controller1")],
         [network.host("node0"), network.host("node1")],

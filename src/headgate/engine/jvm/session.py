@@ -19,6 +19,7 @@ from headgate.engine.jvm.class_archive import java_options, rehearse
 from headgate.engine.jvm.gateway import StartingJvm
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+CORES_MAX = "spark.cores.max"
 
 # An empty micro-batch must still run its stateful operators (a window may be due) and be seen to
 # read its sources, so the optimizer may not remove a plan because its input is empty, because no
@@ -182,6 +183,9 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
             defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
     if not is_local(settings.master):
         defaults |= _CLUSTER
+    if settings.master.startswith("spark://"):
+        # A slot is one core. Otherwise the first job would take the whole cluster.
+        defaults[CORES_MAX] = str(parallelism)
     if is_this_machine(settings.master):
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required
@@ -225,8 +229,10 @@ def adopt_session(
     session: SparkSession, settings: RunSettings, *, parallelism: int, app_name: str
 ) -> SparkSession:
     """Return a session that is up, made fit for a job; its static settings fit already."""
-    if session.sparkContext.master != spark_master(settings, parallelism):
-        # Another number of threads needs another context; the JVM stays.
+    wanted = configuration(settings, parallelism=parallelism).get(CORES_MAX)
+    has = session.sparkContext.getConf().get(CORES_MAX)
+    if session.sparkContext.master != spark_master(settings, parallelism) or has != wanted:
+        # Another number of threads or cores needs another context; the JVM stays.
         session.stop()
         return start_session(settings, parallelism=parallelism, app_name=app_name)
     # Another thread has made the session; what is parsed in this one must see its settings too.

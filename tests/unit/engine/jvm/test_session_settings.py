@@ -32,6 +32,12 @@ def test_executors_are_told_nothing_of_the_drivers_folders() -> None:
     assert not any(SHORT in value for key, value in found.items() if key != JAVA_OPTIONS)
 
 
+def test_a_job_takes_as_many_cores_of_a_cluster_as_it_has_subtasks() -> None:
+    assert told(SHORT, "spark://host:7077")["spark.cores.max"] == "2"
+    assert told(SHORT, "spark://host:7077", cores_max="9")["spark.cores.max"] == "9"
+    assert "spark.cores.max" not in told(SHORT)
+
+
 def test_a_silent_host_is_given_up_sooner_on_a_cluster_unless_the_user_says_otherwise() -> None:
     assert "spark.network.timeout" not in told(SHORT)
     assert told(SHORT, "spark://host:7077")["spark.network.timeout"] == "40s"
