@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from bench import machine
@@ -37,16 +39,18 @@ PARALLELISM = 2
 # The first micro-batches compile code and start Python workers.
 WARM_UP = 10
 KEYED = """
-CREATE TABLE numbers (counter BIGINT UNSIGNED NOT NULL) WITH (
-  connector = 'impulse', event_rate = '1000000', message_count = '{rows}'
+CREATE TABLE numbers (counter BIGINT) WITH (
+  connector = 'filesystem', path = '{input}', format = 'parquet', type = 'source',
+  'source.read_mode' = 'bounded'
 );
 CREATE TABLE answer (k BIGINT, n BIGINT) WITH (connector = 'blackhole', type = 'sink');
 INSERT INTO answer
 SELECT counter % {keys} AS k, count(*) AS n FROM numbers GROUP BY counter % {keys};
 """
 BUFFERED = """
-CREATE TABLE numbers (counter BIGINT UNSIGNED NOT NULL) WITH (
-  connector = 'impulse', event_rate = '1000000', message_count = '{rows}'
+CREATE TABLE numbers (counter BIGINT) WITH (
+  connector = 'filesystem', path = '{input}', format = 'parquet', type = 'source',
+  'source.read_mode' = 'bounded'
 );
 CREATE TABLE answer (k BIGINT) WITH (
   connector = 'filesystem', path = '{output}', format = 'parquet', type = 'sink'
@@ -103,7 +107,13 @@ def measure(
     proxy.fault = counted
     rows = arguments.batches * arguments.rows
     with tempfile.TemporaryDirectory(prefix="headgate-bench-") as folder:
-        sql = text.format(rows=rows, keys=arguments.keys, output=f"{folder}/output")
+        # A file is a micro-batch.
+        os.mkdir(f"{folder}/input")
+        for number in range(arguments.batches):
+            first = number * arguments.rows
+            counters = pa.array(range(first, first + arguments.rows), pa.int64())
+            pq.write_table(pa.table({"counter": counters}), f"{folder}/input/{number:06}.parquet")
+        sql = text.format(input=f"{folder}/input", keys=arguments.keys, output=f"{folder}/output")
         job = PipelineHarness(spark, plan(sql), Path(folder), shared_nothing=place.shared_nothing)
         bucket = f"between-{time.time_ns()}"
         s3_request("PUT", f"{proxy.url}/{bucket}")
