@@ -251,3 +251,23 @@ def test_tasks_that_are_tried_twice_beside_a_slow_host_count_once(
         job.reached(point)
     assert_finished_without_restart(process)
     assert_exact(job, nested)
+
+
+def test_a_job_waits_for_cores_that_the_cluster_does_not_have_and_says_so(
+    tmp_path: Path,
+    orders: Path,  # noqa: F811
+    nested: set[tuple[Any, ...]],
+) -> None:
+    (tmp_path / "cluster").mkdir()
+    cluster = SparkCluster(tmp_path / "cluster", workers=0)
+    try:
+        job = Job(tmp_path, orders, cluster.url)
+        process = job.run()
+        while not (said := process.wait_for("ProgressMade")["progress"]["waiting_for"]):
+            continue
+        assert said == "Spark's executors: none yet, 2 cores are wanted"
+        cluster.add_worker("127.0.0.1", {})
+        assert_finished_without_restart(process)
+        assert_exact(job, nested)
+    finally:
+        cluster.close()

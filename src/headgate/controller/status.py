@@ -69,7 +69,7 @@ def status_of(
         pipeline=stored.spec.name,
         state=state.kind,
         terminal=is_terminal(state),
-        doing=describe(state),
+        doing=describe(state, said.progress.waiting_for if said is not None else ""),
         since_ms=facts.entered_ms,
         generation=facts.generation,
         parallelism=facts.parallelism,
@@ -103,11 +103,16 @@ def running_generation(state: JobState) -> RunningGeneration | None:
             return None
 
 
-def describe(state: JobState) -> str:
-    """Say in a few words what the job is doing within its state."""
+def describe(state: JobState, waiting_for: str = "") -> str:
+    """Say in a few words what the job is doing within its state.
+
+    `waiting_for` is what its worker said last.
+    """
     match state:
         case Scheduling(phase="waiting_for_slots", waiting=waiting) if waiting:
             return waiting
+        case Scheduling(phase="restoring") if waiting_for:
+            return f"waiting for {waiting_for}"
         case Scheduling(phase=phase):
             return phase.replace("_", " ")
         case Recovering(phase=phase, reason=reason):

@@ -119,6 +119,8 @@ class Progress:
     """Totals since the generation started, and gauges."""
 
     batches: int = 0
+    # What cannot go on without: cores of a cluster that is full. Empty = nothing.
+    waiting_for: str = ""
     # Micro-batches that were run again because Spark lost an executor in them.
     batches_repeated: int = 0
     rows_in: int = 0

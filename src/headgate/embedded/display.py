@@ -151,6 +151,8 @@ class RunDisplay:
             (f"  in {progress.rows_in:,}  out {progress.rows_out:,}", ""),
             (f"  watermark {format_watermark(progress.watermark)}", ""),
         ]
+        if progress.waiting_for:
+            parts.append((f"  waiting for {progress.waiting_for}", "yellow"))
         if progress.executors is not None:
             parts.append((f"  executors {progress.executors}", ""))
         if progress.lag_rows:

@@ -59,6 +59,11 @@ class ExecutorWatch:
         self._refused: set[str] = set()
         self._refusals: Counter[str] = Counter()
         self._looking = threading.Lock()
+        # What the job cannot begin without, in words; empty = nothing.
+        self.waiting_for = ""
+
+    def _wait_for(self, cores: int) -> None:
+        self.waiting_for = f"Spark's executors: {cores} of {self._slots} cores are there"
 
     @property
     def count(self) -> int:
@@ -68,7 +73,11 @@ class ExecutorWatch:
     def begin(self) -> None:
         """Wait for the first executors and compare them."""
         begun = time.perf_counter()
-        wait_for_executors(self._cluster, self._slots)
+        self.waiting_for = f"Spark's executors: none yet, {self._slots} cores are wanted"
+        try:
+            wait_for_executors(self._cluster, self._slots, say=self._wait_for)
+        finally:
+            self.waiting_for = ""
         with self._looking:
             self._look(strict=self._strict)
         log.info("%d executors fit, after %.1f s", self.count, time.perf_counter() - begun)
@@ -156,9 +165,15 @@ class ExecutorWatch:
 
 
 def wait_for_executors(
-    cluster: Cluster, slots: int, first_seconds: float = FIRST_SECONDS_MAX
+    cluster: Cluster,
+    slots: int,
+    first_seconds: float = FIRST_SECONDS_MAX,
+    say: Callable[[int], None] = lambda cores: None,
 ) -> None:
-    """Wait until executors with so many cores are there, or none has come for a while."""
+    """Wait until executors with so many cores are there, or none has come for a while.
+
+    `say` is told how many there are.
+    """
     deadline = time.monotonic() + first_seconds
     seen: frozenset[str] = frozenset()
     cores = 0
@@ -167,6 +182,7 @@ def wait_for_executors(
         if ids != seen:
             seen, deadline = ids, time.monotonic() + MORE_SECONDS_MAX
             cores = sum(e.cores for e in cluster.describe(ids).values())
+            say(cores)
         if seen and (cores >= slots or time.monotonic() > deadline):
             return
         if not seen and time.monotonic() > deadline:

@@ -110,6 +110,7 @@ def run(
         )
         watch = _watch(start, link, spark)
         if watch is not None:
+            heart.watch_executors(watch)
             watch.begin()
         loop = WorkerLoop(
             start,
@@ -121,7 +122,7 @@ def run(
             partial(_explained, spark, watch),
             None if watch is None else watch.before_batch,
         )
-        heart.watch(loop, watch)
+        heart.watch(loop)
         return loop.run()
     except Exception as error:
         if jvm_is_gone(spark):
@@ -201,8 +202,11 @@ class _Heart:
     def start(self) -> None:
         self._thread.start()
 
-    def watch(self, loop: WorkerLoop, executors: ExecutorWatch | None) -> None:
-        self._loop, self._executors = loop, executors
+    def watch(self, loop: WorkerLoop) -> None:
+        self._loop = loop
+
+    def watch_executors(self, executors: ExecutorWatch) -> None:
+        self._executors = executors
 
     def stop(self) -> None:
         self._stopped.set()
@@ -212,5 +216,9 @@ class _Heart:
         while not self._stopped.wait(interval):
             progress = self._loop.progress if self._loop is not None else Progress()
             if self._executors is not None:
-                progress = replace(progress, executors=self._executors.count)
+                progress = replace(
+                    progress,
+                    executors=self._executors.count,
+                    waiting_for=self._executors.waiting_for,
+                )
             self._link.send(Heartbeat(generation=self._start.generation, progress=progress))
