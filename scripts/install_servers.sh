@@ -48,4 +48,10 @@ A real Kafka broker is needed. Maven brings it, into $jars:
   macOS:           brew install maven
 TEXT
 fi
+# Hosts of their own for the tests between machines. Without root there are none, and the tests say so.
+if ! command -v ip >/dev/null 2>&1 && is_debian_root; then
+  echo "Installing iproute2, which makes hosts for the tests..."
+  apt-get update -qq
+  apt-get install -y -qq iproute2 >/dev/null
+fi
 exit $missing
