@@ -93,9 +93,13 @@ def _ingestion_time(spec: SourceSpec, now_ms: int) -> str:
     """
     plain = (c.name for c in spec.columns if not c.type.lower().startswith(_NOT_HASHED))
     name = next(plain, None)
-    if name is None:
+    if name is not None:
+        number = f"hash({quoted(name)})"
+    elif spec.columns:
+        number = f"CAST({quoted(spec.columns[0].name)} IS NULL AS INT)"
+    else:
         return f"timestamp_millis({now_ms}L)"
-    return f"timestamp_millis(element_at(array({now_ms}L), 1 + pmod(hash({quoted(name)}), 1)))"
+    return f"timestamp_millis(element_at(array({now_ms}L), 1 + pmod({number}, 1)))"
 
 
 def _observed(
