@@ -72,6 +72,7 @@ class Folders:
         scratch = scratch_dir(self._data_dir, job, generation)
         self.discard(scratch)
         _remove_if_empty(scratch.parent)
+        _remove_if_empty(scratch.parent.parent)
 
     # ---- folders -----------------------------------------------------------------------------
 

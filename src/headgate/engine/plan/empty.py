@@ -1,14 +1,14 @@
 """Tables without rows that still have partitions: the input of an idle source, and preferences.
 
-**Idle sources.** Catalyst must not see that nothing comes: it would compute with constants, and an
-idle micro-batch would have another plan, with other code, than a busy one.
-
 **Homes of subtasks.** They are asked to run where they ran before, because their files are on that
 host's disk. Spark lets nobody say where a task after an exchange runs, but it asks every input of a
 stage for its preference. So the rows of a stateful operator are put together with a table that has
 no rows, has the same partitions, and prefers for each of them the host of that subtask. It is a
 preference and no more: if the host is busy or gone, the subtask runs elsewhere and fetches its
 files.
+
+**Idle sources.** Spark sees that both have the same partitions by their keys. It would not if it
+saw that nothing comes from a source, and computed with constants instead.
 """
 
 from __future__ import annotations
