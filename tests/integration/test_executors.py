@@ -29,6 +29,8 @@ SPARK = (
     *("--set", "spark.executor.memory=512m", "--set", "spark.driver.memory=1g"),
     *("--set", f"spark.pyspark.python={PYTHON}"),
 )
+# Jobs here take every host, whatever their parallelism.
+ALL_CORES = ("--set", "spark.cores.max=99")
 
 
 def own_python() -> dict[str, str | None]:
@@ -97,7 +99,7 @@ def test_a_job_does_not_start_and_says_what_every_host_lacks(
     orders: Path,  # noqa: F811
 ) -> None:
     job = Slice(tmp_path, orders, "filesystem")
-    process = job.start(parallelism=3, extra=("--master", mixed.url, *SPARK))
+    process = job.start(parallelism=3, extra=("--master", mixed.url, *SPARK, *ALL_CORES))
     assert process.finish() == 1, process.story()
     assert process.states()[-1] == "failed"
     # It is not tried again: a person has to act.
@@ -136,12 +138,13 @@ def test_with_a_package_bare_hosts_fit_and_the_output_is_exact(
     shown = run_cli(
         *("check", "--master", mixed.url, "--cores", "3", "--package", str(package)),
         *SPARK,
+        *ALL_CORES,
     )
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "✗" not in shown.stdout
     job = Slice(tmp_path, orders, "filesystem")
     process = job.start(
-        parallelism=3, extra=("--master", mixed.url, "--package", str(package), *SPARK)
+        parallelism=3, extra=("--master", mixed.url, "--package", str(package), *SPARK, *ALL_CORES)
     )
     assert process.finish() == 0, process.story()
     assert_exact(job, expected)
@@ -183,7 +186,16 @@ def test_user_code_travels_with_the_job_and_is_read_by_no_executor(
     sql.write_text(CODE_SQL.format(root=tmp_path))
     process = HeadgateProcess(
         *("run", str(sql), "--udfs", str(functions), "--state-dir", str(tmp_path / "state")),
-        *("--parallelism", "3", "--master", mixed.url, "--package", str(package), *SPARK),
+        *(
+            "--parallelism",
+            "3",
+            "--master",
+            mixed.url,
+            "--package",
+            str(package),
+            *SPARK,
+            *ALL_CORES,
+        ),
     )
     # The job exists, and no worker does yet.
     process.wait_for("StateChanged", after="scheduling")
@@ -206,7 +218,7 @@ def test_an_executor_that_joins_later_is_compared_and_sent_away(
         job = Slice(tmp_path, orders, "filesystem")
         process = job.start(
             parallelism=1,
-            extra=("--master", cluster.url, "--max-batch-rows", "2000", *SPARK),
+            extra=("--master", cluster.url, "--max-batch-rows", "2000", *SPARK, *ALL_CORES),
         )
         process.wait_for("CheckpointNote", 1)
         cluster.add_worker(BARE, bare_python)

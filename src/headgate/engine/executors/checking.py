@@ -20,7 +20,7 @@ from headgate.engine.executors.compare import Answer
 from headgate.engine.executors.survey import question_for, survey
 from headgate.engine.executors.watch import wait_for_executors
 from headgate.engine.jvm.java import java_problem
-from headgate.engine.jvm.session import start_session
+from headgate.engine.jvm.session import CORES_MAX, start_session
 
 _LOG_CHARACTERS_MAX = 2_000
 
@@ -37,9 +37,9 @@ def check_cluster(
     """Ask every executor that the cluster gives an application, and return what each lacks."""
     question = question_for(graph, state_url)
     with TemporaryDirectory(prefix="headgate-check-") as folder:
-        settings = RunSettings(
-            state_url="", scratch_dir=folder, master=master, spark_conf=spark_conf
-        )
+        # A job takes no more cores than it has subtasks; here every host is to answer.
+        conf = {CORES_MAX: str(2**31 - 1), **spark_conf}
+        settings = RunSettings(state_url="", scratch_dir=folder, master=master, spark_conf=conf)
         log = Path(folder) / "spark.log"
         try:
             with _errors_into(log):
