@@ -9,6 +9,7 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from headgate.core.errors import UserError
+from headgate.core.masters import is_local
 
 Workers = Literal["auto", "here", "nodes"]
 
@@ -54,7 +55,7 @@ class Waits:
 
 def need_of(*, master: str, parallelism: int, state_url: str) -> Need:
     """Return what a job asks for: on a cluster its node runs only the driver."""
-    slots = parallelism if master.startswith("local") else 1
+    slots = parallelism if is_local(master) else 1
     return Need(slots=slots, folder=local_folder(state_url))
 
 

@@ -93,17 +93,7 @@ class Engine:
         batch = request.context.batch
         for repeated in range(REPEATS_MAX + 1):
             self._reruns.begin(batch)
-            try:
-                result = self._run_once(
-                    request, state if self.at_home else replace(state, homes={})
-                )
-            except WrongSubtasks:
-                if not (self.at_home and state.homes):
-                    raise
-                # Spark did not see that the partitions are the same: see `plan/empty.py`.
-                log.warning("subtasks of this pipeline cannot be asked to stay on their hosts")
-                self.at_home = False
-                continue
+            result = self._run_where_wanted(request, state)
             if not self._reruns.happened(result.reports):
                 return replace(result, repeated=repeated)
             log.warning("micro-batch %s is run again: Spark has lost an executor in it", batch)
@@ -116,6 +106,16 @@ class Engine:
                 code="executors_lost",
             )
         )
+
+    def _run_where_wanted(self, request: BatchRequest, state: PipelineState) -> BatchResult:
+        if self.at_home and state.homes:
+            try:
+                return self._run_once(request, state)
+            except WrongSubtasks:
+                # Spark did not see that the partitions are the same: see `plan/empty.py`.
+                log.warning("subtasks of this pipeline cannot be asked to stay on their hosts")
+                self.at_home = False
+        return self._run_once(request, replace(state, homes={}))
 
     def _run_once(self, request: BatchRequest, state: PipelineState) -> BatchResult:
         started = time.perf_counter()

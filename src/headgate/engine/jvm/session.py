@@ -175,7 +175,7 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         "spark.python.daemon.module": "headgate.engine.jvm.daemon",
         "spark.sql.ansi.enabled": "true",
     }
-    if os.path.isabs(settings.scratch_dir) and settings.master.startswith("local"):
+    if os.path.isabs(settings.scratch_dir) and is_local(settings.master):
         # Shuffle files go with the generation's scratch, also if Spark is killed.
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
         if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
@@ -183,9 +183,9 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
             defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
     if not is_local(settings.master):
         defaults |= _CLUSTER
-    if settings.master.startswith("spark://"):
-        # A slot is one core. Otherwise the first job would take the whole cluster.
-        defaults[CORES_MAX] = str(parallelism)
+    cores = _cores_max(settings, parallelism)
+    if cores is not None:
+        defaults[CORES_MAX] = cores
     if is_this_machine(settings.master):
         defaults["spark.driver.host"] = "127.0.0.1"
     configured = defaults | settings.spark_conf | required
@@ -194,6 +194,15 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
     of_user = configured.get(JAVA_OPTIONS, "")
     configured[JAVA_OPTIONS] = _java_options(settings.scratch_dir, of_user)
     return configured
+
+
+def _cores_max(settings: RunSettings, parallelism: int) -> str | None:
+    """Return how many cores of a standalone cluster a job takes; None = Spark is not told.
+
+    A slot is one core. Otherwise the first job would take the whole cluster.
+    """
+    default = str(parallelism) if settings.master.startswith("spark://") else None
+    return settings.spark_conf.get(CORES_MAX, default)
 
 
 def _java_options(scratch_dir: str, of_user: str) -> str:
@@ -219,7 +228,7 @@ def warmed(session: SparkSession, spare: SpareSettings) -> SparkSession:
     The first exchange and the first Python worker cost seconds: classes are loaded, code is
     compiled. Here nobody waits for it.
     """
-    if spare.master.startswith("local"):
+    if is_local(spare.master):
         # Elsewhere the executors may not see this folder.
         rehearse(session, spare.scratch_dir)
     return session
@@ -229,9 +238,10 @@ def adopt_session(
     session: SparkSession, settings: RunSettings, *, parallelism: int, app_name: str
 ) -> SparkSession:
     """Return a session that is up, made fit for a job; its static settings fit already."""
-    wanted = configuration(settings, parallelism=parallelism).get(CORES_MAX)
-    has = session.sparkContext.getConf().get(CORES_MAX)
-    if session.sparkContext.master != spark_master(settings, parallelism) or has != wanted:
+    cores = session.sparkContext.getConf().get(CORES_MAX)
+    if session.sparkContext.master != spark_master(settings, parallelism) or cores != _cores_max(
+        settings, parallelism
+    ):
         # Another number of threads or cores needs another context; the JVM stays.
         session.stop()
         return start_session(settings, parallelism=parallelism, app_name=app_name)

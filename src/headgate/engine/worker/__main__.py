@@ -20,6 +20,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from headgate.core.ids import Generation, JobId
+from headgate.core.masters import is_local
 from headgate.core.messages import SPARK_VARIABLE, TOKEN_VARIABLE, Assignment, SpareSettings
 from headgate.core.model import from_json
 from headgate.engine.jvm.gateway import StartingJvm
@@ -69,7 +70,7 @@ def start_with_python(settings: SpareSettings) -> StartingJvm:
     must be no other thread then.
     """
     os.environ |= ONE_THREAD
-    listening = listen() if settings.master.startswith("local") else None
+    listening = listen() if is_local(settings.master) else None
     jvm = start_jvm(settings)
     if listening is not None:
         from headgate.engine.jvm.preloaded import serve

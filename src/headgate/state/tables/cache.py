@@ -67,7 +67,7 @@ class RunCache:
             if self.folder not in _failed:
                 _failed.add(self.folder)
                 _log.warning("runs cannot be cached in %s, so they are read again: %s", path, error)
-            _remove(temporary)
+            remove_copy(temporary)
 
     def forget(self, ref: RunRef) -> None:
         """Remove a run that no newer version of its table has.
@@ -75,10 +75,11 @@ class RunCache:
         Without this every run would stay until the cache is full, and making room for the next
         would mean to look through all of them.
         """
-        _remove(self.path(ref))
+        remove_copy(self.path(ref))
 
 
-def _remove(path: str) -> None:
+def remove_copy(path: str) -> None:
+    """Remove a copy on the local disk, if that can be done; nothing depends on it."""
     try:
         os.unlink(path)
     except OSError:

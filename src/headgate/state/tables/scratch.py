@@ -22,6 +22,7 @@ from headgate.core.errors import ObjectNotFound, StorageError
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
 from headgate.state.tables import mapped
+from headgate.state.tables.cache import remove_copy
 
 
 class Scratch(Protocol):
@@ -103,7 +104,7 @@ class StoreScratch:
         with contextlib.suppress(OSError), os.scandir(local) as found:
             for entry in found:
                 if entry.name not in kept:
-                    _remove(entry.path)
+                    remove_copy(entry.path)
 
     def _copy(self, path: str) -> str:
         return os.path.join(self.copies, path)
@@ -118,12 +119,7 @@ class StoreScratch:
             os.replace(temporary, copy)
         except OSError:
             # Best effort: the object is there.
-            _remove(temporary)
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)
+            remove_copy(temporary)
 
 
 def scratch_lost(path: str, why: str) -> StorageError:
