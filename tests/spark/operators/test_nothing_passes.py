@@ -27,6 +27,7 @@ CREATE TABLE output WITH (
   connector = 'single_file', path = '{output}', format = '{format}', type = 'sink');
 """
 ROWS = 30
+BROADCAST_BYTES = "spark.sql.autoBroadcastJoinThreshold"
 NEVER = "WHERE 1 = 0"
 UPDATING = f"SELECT n FROM (SELECT shop, count(*) AS n FROM orders {NEVER} GROUP BY shop)"
 WINDOWED = (
@@ -36,6 +37,7 @@ SESSIONS = "SELECT count(*) AS n, session(interval '1 seconds') AS w FROM {} {} 
 MEDIANS = (
     "SELECT shop, median(id) AS n, tumble(interval '10 seconds') AS w FROM {} {} GROUP BY shop, w"
 )
+DISTINCT = WINDOWED.replace("count(*)", "count(DISTINCT id)")
 JOINED = "SELECT a.n AS n, b.n AS m FROM ({}) a {} JOIN ({}) b ON a.w = b.w"
 
 
@@ -121,6 +123,10 @@ EVERYTHING = {
         0,
     ),
     "lookup": ("SELECT o.id, s.city FROM orders o JOIN shops s ON o.shop = s.name", 0),
+    "join_of_nothing_with_distinct_values": (
+        JOINED.format(WINDOWED.format("orders", NEVER), "", DISTINCT.format("visits", "")),
+        0,
+    ),
     "medians_joined": (
         JOINED.format(MEDIANS.format("orders", ""), "", MEDIANS.format("visits", NEVER)),
         0,
@@ -139,5 +145,21 @@ def test_operators_run_whether_or_not_anything_can_come_of_it(
 ) -> None:
     query, rows = EVERYTHING[name]
     output, read = run(spark, root, tmp_path, query, parallelism=parallelism)
+    assert len(output) == rows
+    assert read == ROWS * (2 if "visits" in query else 1)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("name", [name for name in EVERYTHING if "join" in name])
+def test_both_sides_of_a_join_run_also_if_spark_takes_them_for_large(
+    spark: SparkSession, root: Path, tmp_path: Path, name: str, parallelism: int
+) -> None:
+    """It then sorts and merges them, and looks at neither before the other has rows."""
+    spark.conf.set(BROADCAST_BYTES, "-1")
+    try:
+        query, rows = EVERYTHING[name]
+        output, read = run(spark, root, tmp_path, query, parallelism=parallelism)
+    finally:
+        spark.conf.unset(BROADCAST_BYTES)
     assert len(output) == rows
     assert read == ROWS * (2 if "visits" in query else 1)

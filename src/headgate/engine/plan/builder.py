@@ -86,7 +86,7 @@ class Builder:
         return reduce(DataFrame.union, ends)
 
     def in_own_stage(self, operator: OperatorId, frame: Frame) -> Frame:
-        """Let the subtasks below a union be numbered from 0.
+        """Let the subtasks below run all, numbered from 0, whatever stands above them.
 
         A subtask is known by the number of its task, and the tasks of a union are numbered through
         all of its branches. An exchange that sends every partition to the one of the same number,

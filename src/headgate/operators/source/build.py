@@ -56,15 +56,11 @@ def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
 
 
 def _empty(builder: Builder, spec: SourceSpec) -> DataFrame:
-    types = [(c.name, c.type) for c in spec.columns] + [(c.name, c.type) for c in spec.metadata]
+    columns = [f"{quoted(c.name)} {c.type}" for c in spec.columns]
+    columns += [f"{quoted(c.name)} {c.type}" for c in spec.metadata]
     if spec.updating:
-        types.append((OP_COLUMN, "INT"))
-    if builder.state.homes:
-        # Keys must not become constants: see `plan/empty.py`.
-        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in types)
-        return no_rows(builder.spark, columns, builder.context.parallelism)
-    nulls = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types]
-    return builder.spark.range(0, 0, 1, builder.context.parallelism).selectExpr(*nulls)
+        columns.append(f"{OP_COLUMN} INT")
+    return no_rows(builder.spark, ", ".join(columns), builder.context.parallelism)
 
 
 def _with_event_time(

@@ -11,6 +11,11 @@ from headgate.operators.sql.spec import SqlSpec
 def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     spec = operator.spec
     assert isinstance(spec, SqlSpec)
+    if len(inputs) > 1 and 1 in builder.subtasks.values():
+        # A join does not look at its other side while the first one has no rows, and what has only
+        # one partition it reads without an exchange, in its own stage: subtasks would not run.
+        pairs = zip(operator.inputs, inputs, strict=True)
+        inputs = [builder.in_own_stage(name, frame) for name, frame in pairs]
     for position, source in enumerate(inputs):
         source.df.createOrReplaceTempView(f"__in{position}")
     # The plan is resolved here and now, so the next operator may reuse the view names.
