@@ -19,8 +19,8 @@ from headgate.core.errors import CheckpointInvalid, ErrorInfo, ExternalError
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import JobId, OperatorId
 from headgate.core.model import JsonValue
+from headgate.engine.task.places import job_store
 from headgate.engine.worker.rules.facts import Published, PublishFailed
-from headgate.storage import job_folder, open_store
 
 log = logging.getLogger("headgate.worker")
 
@@ -35,7 +35,7 @@ class StagedReader:
     job: JobId
 
     def __call__(self, staged: StagedFile) -> bytes:
-        data = job_folder(open_store(self.state_url), self.job).get(staged.path)
+        data = job_store(self.state_url, self.job).get(staged.path)
         if f"sha256:{hashlib.sha256(data).hexdigest()}" != staged.checksum:
             raise CheckpointInvalid(
                 f"staged output {staged.path} does not match its checksum: it was changed after "
