@@ -17,7 +17,7 @@ from headgate.core.checkpoint import (
     TableState,
 )
 from headgate.core.graph import Operator, PipelineGraph, Tumble
-from headgate.core.ids import Epoch, Generation, JobId, OperatorId, Subtask
+from headgate.core.ids import NO_GENERATION, Epoch, Generation, JobId, OperatorId, Subtask
 from headgate.core.model import JsonValue
 from headgate.core.ports import ObjectStore
 from headgate.operators import SinkSpec, SourceSpec, WindowAggregateSpec
@@ -28,6 +28,7 @@ from headgate.state.protocol.writes import (
     Recorded,
     Stale,
     claim_generation,
+    newest_claim,
     write_checkpoint,
     write_committed,
 )
@@ -201,8 +202,16 @@ def start(
         parallelism=parallelism, graph=make_graph()
     )
     base = found.checkpoint if isinstance(found, LoadPrepared) else None
+    # What a generation ignores, all later ones ignore.
+    _, before = newest_claim(store, JOB)
     generation = claim_generation(
-        store, JOB, claimant=claimant, base=base, parallelism=parallelism, now_ms=5
+        store,
+        JOB,
+        claimant=claimant,
+        base=base,
+        parallelism=parallelism,
+        now_ms=5,
+        ignore_before=NO_GENERATION if before is None else before.ignore_before,
     )
     return Writer(store, generation, found, parallelism=parallelism)
 

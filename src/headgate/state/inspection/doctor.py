@@ -30,12 +30,12 @@ from headgate.state.protocol.epoch_log import (
 from headgate.state.protocol.records import (
     CommittedMarker,
     EpochRecord,
-    GenerationRecord,
     Manifest,
     OperatorCheckpointMetadata,
     SavepointRecord,
     encode,
     read,
+    read_generation,
 )
 from headgate.state.protocol.writes import highest_claimed, read_fence
 from headgate.state.recovery.backend import RecoveryOutlook, UnrecoverableEpoch, foresee_recovery
@@ -179,8 +179,7 @@ class _Checkup:
         try:
             marker = layout.committed_marker(epoch)
             generation = read(self._store, CommittedMarker, marker, job=self._job).generation
-            path = layout.generation_record(generation)
-            claim = read(self._store, GenerationRecord, path, job=self._job)
+            claim = read_generation(self._store, self._job, generation)
         except CheckpointInvalid:
             return False
         return claim.claimant.startswith(CLAIMANT)
@@ -210,15 +209,11 @@ class _Checkup:
         """Markers and generation records: for people, and as witnesses; that they exist counts."""
         for info in listing:
             generation = layout.generation_of(info.path)
-            kind: type[CommittedMarker] | type[GenerationRecord]
-            if info.path.startswith(f"{layout.COMMITTED}/") and layout.epoch_of(info.path):
-                kind = CommittedMarker
-            elif generation is not None and info.path == layout.generation_record(generation):
-                kind = GenerationRecord
-            else:
-                continue
             try:
-                read(self._store, kind, info.path, job=self._job)
+                if info.path.startswith(f"{layout.COMMITTED}/") and layout.epoch_of(info.path):
+                    read(self._store, CommittedMarker, info.path, job=self._job)
+                elif generation is not None and info.path == layout.generation_record(generation):
+                    read_generation(self._store, self._job, generation)
             except CheckpointInvalid as error:
                 if error.code != "missing":
                     self._findings.append(findings.small_record(error, info.path))

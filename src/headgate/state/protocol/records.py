@@ -31,7 +31,7 @@ from headgate.core.ids import NO_EPOCH, NO_GENERATION, Epoch, Generation, JobId,
 from headgate.core.model import JsonValue, from_json, model, to_json
 from headgate.core.operator_spec import Role, role_of
 from headgate.core.ports import ObjectStore
-from headgate.state.protocol.layout import safe_relative
+from headgate.state.protocol.layout import generation_record, safe_relative
 
 FORMAT_VERSION = 1
 
@@ -230,6 +230,25 @@ def decode(kind: type[R], data: bytes, *, job: JobId, path: str) -> R:
 def read(store: ObjectStore, kind: type[R], path: str, *, job: JobId) -> R:
     """Fetch and decode; a missing object is `CheckpointInvalid` with code `missing`."""
     return decode(kind, fetch(store, path), job=job, path=path)
+
+
+def read_generation(store: ObjectStore, job: JobId, generation: Generation) -> GenerationRecord:
+    """Read the claim of a generation, which no other record has fixed by its digest.
+
+    What it ignores would be forgotten for good, so a number that cannot be is not believed: a
+    generation ignores neither itself nor what it goes on from.
+    """
+    path = generation_record(generation)
+    record = read(store, GenerationRecord, path, job=job)
+    latest = generation if record.base is None else record.base.generation
+    if record.generation != generation or record.ignore_before > min(generation, latest):
+        raise CheckpointInvalid(
+            f"{path} contradicts itself: it names generation {record.generation}, ignores what is "
+            f"before {record.ignore_before} and goes on from {record.base}",
+            code="inconsistent",
+            detail=path,
+        )
+    return record
 
 
 def read_if_present(store: ObjectStore, kind: type[R], path: str, *, job: JobId) -> R | None:

@@ -52,6 +52,7 @@ from headgate.state.protocol.records import (
     SavepointRecord,
     encode,
     read,
+    read_generation,
     read_if_present,
 )
 from headgate.storage.side_by_side import side_by_side
@@ -119,6 +120,8 @@ def claim_generation(
         return highest
     if highest is not None:
         _check_ignored(store, job, highest, ignore_before)
+    # Whoever goes on from a checkpoint does not ignore it (see `allow_skip_published`).
+    ignored = ignore_before if base is None else min(ignore_before, base.generation)
     first = 1 if highest is None else highest + 1
     for number in range(first, first + _CLAIM_TRIES):
         generation = Generation(number)
@@ -129,7 +132,7 @@ def claim_generation(
             base=base,
             parallelism=parallelism,
             created_ms=now_ms,
-            ignore_before=ignore_before,
+            ignore_before=ignored,
             ignore_through=ignore_through,
         )
         # The record goes before the fence. Creating it is the claim: of two claimants one gets the
@@ -151,8 +154,7 @@ def newest_claim(store: ObjectStore, job: JobId) -> tuple[Generation, Generation
     if highest is None:
         return NO_GENERATION, None
     try:
-        path = layout.generation_record(highest)
-        return highest, read(store, GenerationRecord, path, job=job)
+        return highest, read_generation(store, job, highest)
     except CheckpointInvalid:
         return highest, None
 
@@ -161,7 +163,7 @@ def _check_ignored(
     store: ObjectStore, job: JobId, generation: Generation, ignore_before: Generation
 ) -> None:
     try:
-        record = read(store, GenerationRecord, layout.generation_record(generation), job=job)
+        record = read_generation(store, job, generation)
     except CheckpointInvalid:
         # Whatever it ignored is lost with it.
         return
@@ -219,10 +221,14 @@ def is_fenced(store: ObjectStore, job: JobId, generation: Generation) -> bool:
 
 
 def _is_claimed_by(
-    store: ObjectStore, job: JobId, generation: int, claimant: str, base: CheckpointRef | None
+    store: ObjectStore,
+    job: JobId,
+    generation: Generation,
+    claimant: str,
+    base: CheckpointRef | None,
 ) -> bool:
     try:
-        record = read(store, GenerationRecord, layout.generation_record(generation), job=job)
+        record = read_generation(store, job, generation)
     except CheckpointInvalid:
         # Whosever it was, the number is taken.
         return False

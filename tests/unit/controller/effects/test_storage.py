@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -311,6 +312,23 @@ def test_what_was_recorded_since_the_job_began_anew_is_loaded_by_every_database(
     storage.record(record(2, 2, Lineage(previous=last)), place.ports())
     since = CheckpointRef(generation=Generation(2), epoch=Epoch(2))
     assert place.prepare().plan.checkpoint == since
+
+
+def test_flipped_bit_in_a_claim_makes_no_job_begin_anew(place: Place) -> None:
+    """No digest of another record covers a claim, and to begin anew would repeat output."""
+    place.claim()
+    last = place.checkpoints(1)
+    place.claim(turn=2, prepared=place.prepare(ignore_before=2, ignore_through=1))
+    storage.record(record(2, 2, Lineage(previous=last)), place.ports())
+    place.claim(turn=3, prepared=place.prepare())
+    since = CheckpointRef(generation=Generation(2), epoch=Epoch(2))
+    path, store = layout.generation_record(Generation(3)), place.store()
+    intact = store.get(path)
+    for at, bit in itertools.product(range(len(intact)), range(8)):
+        flipped = intact[:at] + bytes([intact[at] ^ 1 << bit]) + intact[at + 1 :]
+        store.put(path, flipped)
+        found = place.prepare(ignore_before=2, ignore_through=1)
+        assert found.plan.checkpoint == since, flipped
 
 
 def test_load_that_was_prepared_before_the_job_began_anew_is_not_claimed(place: Place) -> None:

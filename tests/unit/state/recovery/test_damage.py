@@ -9,9 +9,11 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import CheckpointInvalid
-from headgate.core.ids import Generation
+from headgate.core.ids import Epoch, Generation
 from headgate.state.cleanup.retention import run_cleanup
+from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import list_checkpoints, read_log
+from headgate.state.protocol.records import EpochRecord, Manifest, decode
 from headgate.state.protocol.writes import Recorded
 from headgate.state.recovery.backend import LoadPrepared, StateBackend, UnrecoverableEpoch
 from tests.support.state_world import JOB, DictStore, make_cut, make_graph, start
@@ -67,6 +69,7 @@ def test_any_damage_is_gone_around_exactly_or_refused_by_name(
     store = build(generations, commit_last)
     newest = sum(generations)
     committed = newest if commit_last else newest - 1
+    intact = dict(store.objects)
     paths = sorted(store.objects)
     for index, how, number in damage:
         path = paths[index % len(paths)]
@@ -74,8 +77,25 @@ def test_any_damage_is_gone_around_exactly_or_refused_by_name(
             spoil(store, path, how, number, paths)
     # The one loss that storage alone cannot reveal: the last records, with no marker left of them.
     assume(read_log(store).newest == newest)
+    # And two at once: a record, and the manifest whose digest only it knew.
+    assume(not any(is_believed(store, intact, epoch) for epoch in range(1, newest + 1)))
     check_recovery(store, newest, committed, parallelism)
     check_cleanup(store)
+
+
+def is_believed(store: DictStore, intact: dict[str, bytes], epoch: int) -> bool:
+    """Whether a manifest that was changed can be read, and no record says what it was."""
+    path = layout.epoch_record(Epoch(epoch))
+    if store.objects.get(path) == intact[path]:
+        return False
+    manifest = decode(EpochRecord, intact[path], job=JOB, path=path).manifest
+    if manifest not in store.objects or store.objects[manifest] == intact[manifest]:
+        return False
+    try:
+        decode(Manifest, store.objects[manifest], job=JOB, path=manifest)
+    except CheckpointInvalid:
+        return False
+    return True
 
 
 def check_recovery(store: DictStore, newest: int, committed: int, parallelism: int) -> None:
