@@ -95,16 +95,18 @@ def test_final_checkpoint_does_not_wait_for_the_next_slice() -> None:
 @pytest.mark.verify
 @given(
     interval_ms=st.sampled_from([0, 200, 1_000, 10_000]),
-    work_ms=st.integers(0, 60_000),
+    slices=st.integers(0, 600),
+    rest_ms=st.integers(0, 9),
     checkpoint_ms=st.integers(1, 2_000),
 )
 def test_large_cleanup_ends_and_no_checkpoint_waits_for_more_than_a_slice(
-    interval_ms: int, work_ms: int, checkpoint_ms: int
+    interval_ms: int, slices: int, rest_ms: int, checkpoint_ms: int
 ) -> None:
     desk = after_a_checkpoint(checkpoint_interval_ms=interval_ms)
     least_ms = max(CLEANUP_SLICE_LEAST_MS, interval_ms // 10)
-    left_ms = work_ms
-    for _ in range(10_000):
+    left_ms = slices * least_ms + rest_ms
+    # One checkpoint, at most, goes before each slice.
+    for _ in range(2 * (slices + 1)):
         due_ms = coordinator.next_deadline(desk.c, desk.view)
         assert due_ms is not None
         desk.now_ms = max(desk.now_ms, due_ms)

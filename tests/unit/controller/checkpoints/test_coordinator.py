@@ -103,8 +103,8 @@ class Desk:
         return self.take(coordinator.poll(self.c, self.view, self.now_ms))
 
     def barrier(self) -> Barrier:
-        sent = [a.message for a in self.actions if isinstance(a, SendToWorker)]
-        return [m for m in sent if isinstance(m, Barrier)][-1]
+        sent = (a.message for a in reversed(self.actions) if isinstance(a, SendToWorker))
+        return next(m for m in sent if isinstance(m, Barrier))
 
     def ack_all(self, *, rows: int = 5) -> list[Action]:
         barrier = self.barrier()
