@@ -17,8 +17,6 @@ from tests.hosts.totals import Job
 from tests.support.cli import HeadgateProcess
 from tests.support.hosts import Host, Network, S3Api, StandaloneCluster
 from tests.support.hosts.host import HOME
-from tests.support.hosts.spark import FOLDER
-from tests.support.spark_cluster import WORKER
 from tests.support.waiting import eventually
 
 WORKERS = 3
@@ -30,7 +28,6 @@ MINUTE_SECONDS = 60.0
 END_SECONDS = 600.0
 # What a controller keeps of a job that has ended.
 _IS_KEPT = re.compile(r"/jobs\.db|/logs/")
-_IS_OF_WORKER = re.compile(rf"{WORKER}|{FOLDER}/local/spark-[^/]+$")
 
 pytestmark = pytest.mark.timeout(900)
 # Whatever the others show, too, and more: minutes for those who have them.
@@ -94,12 +91,7 @@ def left_behind(site: Site) -> list[str]:
     own = f"{HOME}/.headgate/"
     found = site.driver.leftovers(ignoring=(f"{HOME}/totals.sql", own))
     found += [n for n in site.driver.files() if n.startswith(own) and not _IS_KEPT.search(n)]
-    for worker in site.cluster.workers:
-        if worker.host.is_up:
-            # Spark keeps what its executors said, and a folder as long as the Worker lives.
-            left = worker.host.leftovers(ignoring=(f"{FOLDER}/work/", f"{FOLDER}/log4j2"))
-            found += [f"{worker.host.name}: {n}" for n in left if not _IS_OF_WORKER.search(n)]
-    return found
+    return found + site.cluster.left_behind()
 
 
 @in_soak

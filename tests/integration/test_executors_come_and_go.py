@@ -7,18 +7,26 @@ by another except through the store, as on hosts that share nothing.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headgate.core.applications import application_name
 from headgate.core.failpoints import FOLDER_VARIABLE, REACHED
+from headgate.core.ids import Generation, JobId
 from tests.integration.test_exactly_once import (  # noqa: F401 - fixtures
     START,
+    WIDTH,
     Slice,
     assert_exact,
     expected,
@@ -95,6 +103,8 @@ class Job(Slice):
             "spark.executor.memory": "512m",
             "spark.driver.memory": "1g",
             "spark.executor.heartbeatInterval": "1s",
+            # The driver may be slow to answer where many programs share few cores.
+            "spark.executor.heartbeat.maxFailures": "40",
             "spark.network.timeout": "8s",
             "spark.network.timeoutInterval": "1s",
             "spark.shuffle.io.maxRetries": "1",
@@ -135,12 +145,6 @@ def assert_finished_without_restart(process: HeadgateProcess) -> None:
 @pytest.fixture(scope="module")
 def nested(expected: set[tuple[Any, ...]], orders: Path) -> set[tuple[Any, ...]]:  # noqa: F811
     """What the nested query makes of all orders: by window."""
-    import json
-    from collections import defaultdict
-    from datetime import datetime
-
-    from tests.integration.test_exactly_once import WIDTH
-
     windows: dict[datetime, list[tuple[str | None, int]]] = defaultdict(list)
     for line in orders.read_text().splitlines():
         row = json.loads(line)
@@ -180,6 +184,8 @@ def test_an_executor_killed_in_the_middle_of_a_stage_changes_nothing(
     os.kill(job.reached(point), signal.SIGKILL)
     assert_finished_without_restart(process)
     assert_exact(job, nested)
+    notes = process.notes("ExecutorsNote")
+    assert [lost for note in notes for lost in note["lost"]], notes
 
 
 def test_an_executor_frozen_for_longer_than_sparks_patience_changes_nothing(
@@ -274,4 +280,45 @@ def test_a_job_waits_for_cores_that_the_cluster_does_not_have_and_says_so(
         assert_finished_without_restart(process)
         assert_exact(job, nested)
     finally:
+        cluster.close()
+
+
+# A driver that has taken all cores, and whose host then falls silent.
+FORERUNNER = """
+import sys, time
+from pyspark.sql import SparkSession
+
+master, name = sys.argv[1:]
+builder = SparkSession.builder.master(master).appName(name)
+for key, value in {"executor.memory": "512m", "driver.host": "127.0.0.1"}.items():
+    builder = builder.config(f"spark.{key}", value)
+print(builder.getOrCreate().range(100).repartition(3).count(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_cores_of_an_earlier_generation_that_says_nothing_any_more_are_taken_back(
+    tmp_path: Path,
+    orders: Path,  # noqa: F811
+    nested: set[tuple[Any, ...]],
+) -> None:
+    (tmp_path / "cluster").mkdir()
+    cluster = SparkCluster(tmp_path / "cluster", workers=2)
+    job = Job(tmp_path, orders, cluster.url)
+    earlier = application_name(JobId("totals"), Generation(0), str(tmp_path / "state"))
+    command = [sys.executable, "-c", FORERUNNER, cluster.url, earlier]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == b"100\n"
+        silent = [driver.pid, *descendants(driver.pid)]
+        for pid in silent:
+            os.kill(pid, signal.SIGSTOP)
+        process = job.run()
+        assert_finished_without_restart(process)
+        assert_exact(job, nested)
+    finally:
+        for pid in [driver.pid, *descendants(driver.pid)]:
+            os.kill(pid, signal.SIGKILL)
+        driver.wait()
         cluster.close()

@@ -14,6 +14,7 @@ from headgate.controller.rules.job_facts import JobFacts
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.rules.state import JobState, is_terminal
 from headgate.controller.rules.states.running import Running
+from headgate.core.applications import application_name
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
@@ -113,6 +114,7 @@ def spark_needs(
         parallelism=facts.parallelism,
         spark_conf=spec.spark_conf,
         scratch_dir=str(scratch_dir(data_dir, facts.job, generation)),
+        app_name=application_name(facts.job, generation, spec.state_url),
     )
 
 

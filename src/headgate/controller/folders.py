@@ -17,6 +17,7 @@ import psutil
 from headgate.controller.processes.fleet import SPARES
 from headgate.controller.settings import Retention
 from headgate.core.ids import Generation, JobId
+from headgate.core.jvm_folder import elsewhere
 from headgate.core.names import RESERVED
 from headgate.core.ports import Clock
 
@@ -58,7 +59,17 @@ class Folders:
             self.discard(self._data_dir / LOGS / job)
 
     def discard(self, path: Path) -> None:
-        """Take the folder out of the way at once; the next sweep deletes it."""
+        """Take the folder out of the way at once; the next sweep deletes it.
+
+        With the scratch of generations goes what their JVMs had elsewhere.
+        """
+        if path.is_relative_to(self._data_dir / SCRATCH):
+            # It is that of a generation, of a job, or of all.
+            of_jobs = list(_folders(path))
+            of_generations = [folder for job in of_jobs for folder in _folders(job)]
+            for scratch in map(str, (path, *of_jobs, *of_generations)):
+                if (folder := elsewhere(scratch)) is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
         trash = self._data_dir / TRASH
         trash.mkdir(parents=True, exist_ok=True)
         try:

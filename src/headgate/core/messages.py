@@ -51,6 +51,8 @@ class SpareSettings:
     parallelism: int
     spark_conf: dict[str, str] = {}  # noqa: RUF012
     scratch_dir: str = ""
+    # What the session is called on a cluster.
+    app_name: str = "headgate"
 
     def fits(self, other: SpareSettings) -> bool:
         """Whether a spare for `other` can be used: what a JVM is started with is the same.

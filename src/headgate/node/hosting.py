@@ -36,23 +36,10 @@ from headgate.controller.nodes.session import SessionOver
 from headgate.controller.processes.fleet import LocalFleet
 from headgate.controller.processes.link import WorkerLink
 from headgate.controller.processes.logs import read_log
-from headgate.controller.rules.events import Event, WorkerExited
+from headgate.controller.rules.events import Event, WorkerDisconnected, WorkerExited
 from headgate.core.errors import HeadgateError
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import (
-    ControllerMessage,
-    EpochCutDone,
-    Heartbeat,
-    Register,
-    Restored,
-    SinkPublished,
-    SourcesFinished,
-    SpareSettings,
-    Start,
-    SubtaskAcked,
-    TaskFailed,
-    WorkerStopped,
-)
+from headgate.core.messages import ControllerMessage, SpareSettings, Start, WorkerEvent
 from headgate.node.slots import NodeSlots
 
 log = logging.getLogger("headgate.node")
@@ -186,17 +173,7 @@ class Hosting:
                         log_tail=event.log_tail,
                     )
                 )
-            case (
-                Register()
-                | Restored()
-                | Heartbeat()
-                | SubtaskAcked()
-                | EpochCutDone()
-                | SinkPublished()
-                | SourcesFinished()
-                | TaskFailed()
-                | WorkerStopped()
-            ):
+            case WorkerEvent() if not isinstance(event, WorkerDisconnected):
                 self.send(WorkerSays(job=job, message=event))
             case _:
                 # That a connection is gone changes nothing: a worker without one ends.

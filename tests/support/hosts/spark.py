@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ SMALL = (
     *("--set", f"spark.executor.extraJavaOptions={_JAVA_OPTIONS}"),
     *("--set", f"spark.driver.extraJavaOptions={_JAVA_OPTIONS}"),
 )
+_IS_OF_WORKER = re.compile(rf"{WORKER}|{FOLDER}/work$|{FOLDER}/local/spark-[^/]+$")
 
 
 @dataclass
@@ -33,7 +35,7 @@ class SparkWorker:
 
 
 class StandaloneCluster:
-    """Workers have one core each unless told otherwise, and their files below `/tmp/spark`.
+    """Workers have one core each, and their files below `/tmp/spark`.
 
     `env` are variables of the Master and the Workers, which executors inherit.
     """
@@ -43,12 +45,10 @@ class StandaloneCluster:
         master: Host,
         workers: Sequence[Host],
         *,
-        cores: int = 1,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.master = master
         self.url = f"spark://{master.name}:{PORT}"
-        self._cores = cores
         self._env = dict(env or {})
         self._master = self._start(master, MASTER, "--port", str(PORT))
         self._master.wait_for("I have been elected leader", patience=START_SECONDS)
@@ -68,11 +68,24 @@ class StandaloneCluster:
         """Return the JVMs of the executors on a host, by the numbers that the test sees."""
         return worker.host.find("CoarseGrainedExecutorBackend")
 
+    def left_behind(self) -> list[str]:
+        """Return what applications have left on the Workers that are up: files and processes.
+
+        Spark keeps what executors said, and a folder of the Worker itself as long as it lives.
+        """
+        return [
+            f"{worker.host.name}: {name}"
+            for worker in self.workers
+            if worker.host.is_up
+            for name in worker.host.leftovers(ignoring=(f"{FOLDER}/work/", f"{FOLDER}/log4j2"))
+            if not _IS_OF_WORKER.search(name)
+        ]
+
     def log(self) -> str:
         return self._master.log()
 
     def _start_worker(self, host: Host) -> SparkWorker:
-        resources = ("--cores", str(self._cores), "--memory", "1g")
+        resources = ("--cores", "1", "--memory", "1g")
         process = self._start(host, WORKER, *resources, "--work-dir", f"{FOLDER}/work", self.url)
         self.workers = [w for w in self.workers if w.host is not host]
         self.workers.append(SparkWorker(host, process))

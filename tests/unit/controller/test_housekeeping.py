@@ -12,7 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from headgate.controller import folders
+from headgate.controller.clock import SteadyClock
 from headgate.controller.controller import Controller
+from headgate.controller.folders import Folders, scratch_dir
 from headgate.controller.housekeeping import Housekeeping
 from headgate.controller.rules.states.created import Created
 from headgate.controller.settings import Retention
@@ -20,6 +22,7 @@ from headgate.controller.store.history import ENTRY_KINDS, HistoryEntry
 from headgate.controller.store.jobs import JobStore
 from headgate.controller.store.tables import history, open_engine
 from headgate.core.ids import Generation, JobId
+from headgate.core.jvm_folder import jvm_folder
 from headgate.core.model import to_json
 from tests.support.waiting import eventually
 from tests.unit.controller.support import GRAPH, controller_settings, facts, job_spec
@@ -194,6 +197,19 @@ def test_scratch_of_spares_goes_with_their_controller(tmp_path: Path) -> None:
     house.keeper.sweep()
     assert ours.exists()
     assert not theirs.exists()
+
+
+@pytest.mark.parametrize("discarded", ["", "job", "job/3"], ids=["all", "job", "generation"])
+def test_what_jvms_had_elsewhere_goes_with_their_scratch(tmp_path: Path, discarded: str) -> None:
+    data = tmp_path / ("a long path " * 5)
+    scratch = scratch_dir(data, JobId("job"), Generation(3))
+    scratch.mkdir(parents=True)
+    elsewhere = Path(jvm_folder(str(scratch)) or "")
+    assert elsewhere != scratch
+    elsewhere.mkdir()
+    Folders(data, Retention(), SteadyClock()).discard(data / "scratch" / discarded)
+    assert not scratch.exists()
+    assert not elsewhere.exists()
 
 
 def test_sweeps_are_apart(tmp_path: Path) -> None:

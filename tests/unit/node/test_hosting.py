@@ -32,7 +32,15 @@ from headgate.controller.nodes.messages import (
 from headgate.controller.settings import Retention
 from headgate.core.checkpoint import LoadingPlan
 from headgate.core.ids import Generation, JobId
-from headgate.core.messages import Register, RunSettings, SpareSettings, Start, TaskFailed
+from headgate.core.jvm_folder import jvm_folder
+from headgate.core.messages import (
+    ExecutorsChanged,
+    Register,
+    RunSettings,
+    SpareSettings,
+    Start,
+    TaskFailed,
+)
 from headgate.node.hosting import Hosting
 from headgate.node.slots import NodeSlots
 from tests.support.waiting import eventually
@@ -57,6 +65,7 @@ def say(**message):
     line.sendall(json.dumps({"generation": generation, **message}).encode() + b"\\n")
 say(kind="register", job=told.job, worker="w", token=os.environ["HEADGATE_WORKER_TOKEN"],
     pid=os.getpid(), host="there")
+say(kind="executors_changed", executors=1)
 print("told", os.environ["HEADGATE_WORKER_SPARK"], flush=True)
 with line.makefile() as lines:
     for text in lines:
@@ -150,11 +159,20 @@ def test_folders_of_the_controller_become_those_of_the_node(node: Node) -> None:
     assert "/of/the/controller" not in read.log.text
 
 
+def test_what_a_worker_says_of_its_executors_reaches_the_controller(node: Node) -> None:
+    node.start()
+    said = node.wait_for(WorkerSays, lambda s: isinstance(s.message, ExecutorsChanged))
+    assert said.job == JOB
+    assert said.message.executors == 1
+
+
 def test_killed_worker_gives_its_slots_and_its_scratch_back(node: Node) -> None:
     node.start()
     pid = node.registered().pid
     scratch = scratch_dir(node.folder, JOB, ONE)
+    elsewhere = Path(jvm_folder(str(scratch)) or "")
     scratch.mkdir(parents=True)
+    elsewhere.mkdir(exist_ok=True)
     assert node.slots.by_others("another") == 2
     node.tell(KillOrder(request=3, job=JOB, generation=ONE))
     assert node.wait_for(Killed) == Killed(request=3)
@@ -162,6 +180,7 @@ def test_killed_worker_gives_its_slots_and_its_scratch_back(node: Node) -> None:
     assert node.wait_for(WorkerGone).generation == ONE
     assert node.slots.by_others("another") == 0
     assert not scratch.exists()
+    assert not elsewhere.exists()
 
 
 def test_order_that_does_not_fit_is_refused(node: Node) -> None:

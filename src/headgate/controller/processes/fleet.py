@@ -107,7 +107,7 @@ class LocalFleet:
             self._spares_made += 1
             number = self._spares_made
             folder = self._spare_dir / f"spare-{os.getpid()}-{number}"
-            needs = replace(needs, scratch_dir=str(folder))
+            needs = replace(needs, scratch_dir=str(folder), app_name="headgate spare")
             self._spare_order = Order(SPARES, Generation(number), "", needs)
         self._orders.put(self._spare_order)
 

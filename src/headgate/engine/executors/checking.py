@@ -46,7 +46,7 @@ def check_cluster(
                 spark = start_session(settings, parallelism=1, app_name="headgate check")
             try:
                 cluster = Cluster(spark.sparkContext)
-                wait_for_executors(cluster, cores, first_seconds)
+                wait_for_executors(cluster, cores, first_seconds=first_seconds)
                 return survey(cluster, question, cluster.ids())
             finally:
                 spark.stop()

@@ -28,9 +28,14 @@ log = logging.getLogger("headgate.executors")
 # How often executors of one host are sent away before the job fails: each comes after another one
 # was lost, and each costs the job a while.
 REFUSALS_OF_HOST_MAX = 3
-# How long the first executor is waited for, and then whether more are coming.
-FIRST_SECONDS_MAX = 600.0
+# How long more executors are waited for once there are some.
 MORE_SECONDS_MAX = 5.0
+# After so long without any, it is said why that may be.
+HINT_SECONDS = 60.0
+_HINT = (
+    "are its Workers up, do they have as many free cores and as much memory as "
+    "spark.executor.cores and spark.executor.memory say, and do they reach the driver?"
+)
 _POLL_SECONDS = 0.05
 _UNKNOWN_REASON = "Spark does not say why"
 
@@ -62,8 +67,16 @@ class ExecutorWatch:
         # What the job cannot begin without, in words; empty = nothing.
         self.waiting_for = ""
 
-    def _wait_for(self, cores: int) -> None:
-        self.waiting_for = f"Spark's executors: {cores} of {self._slots} cores are there"
+    def _wait_for(self, cores: int, seconds: float) -> None:
+        if cores:
+            self.waiting_for = f"Spark's executors: {cores} of {self._slots} cores are there"
+        elif seconds < HINT_SECONDS:
+            self.waiting_for = f"Spark's executors: none yet, {self._slots} cores are wanted"
+        else:
+            self.waiting_for = (
+                f"Spark's executors: none for {seconds // 60:.0f} min, {self._slots} cores are "
+                f"wanted. Is the cluster full? If not: {_HINT}"
+            )
 
     @property
     def count(self) -> int:
@@ -71,9 +84,8 @@ class ExecutorWatch:
         return len(self._fit)
 
     def begin(self) -> None:
-        """Wait for the first executors and compare them."""
+        """Wait for the first executors, as long as it takes, and compare them."""
         begun = time.perf_counter()
-        self.waiting_for = f"Spark's executors: none yet, {self._slots} cores are wanted"
         try:
             wait_for_executors(self._cluster, self._slots, say=self._wait_for)
         finally:
@@ -167,29 +179,29 @@ class ExecutorWatch:
 def wait_for_executors(
     cluster: Cluster,
     slots: int,
-    first_seconds: float = FIRST_SECONDS_MAX,
-    say: Callable[[int], None] = lambda cores: None,
+    *,
+    say: Callable[[int, float], None] = lambda cores, seconds: None,
+    first_seconds: float | None = None,
 ) -> None:
-    """Wait until executors with so many cores are there, or none has come for a while.
+    """Wait until executors with so many cores are there, or there are some and no more come.
 
-    `say` is told how many there are.
+    `say` is told how many cores there are and how long it has been waited. `first_seconds` bounds
+    the wait for the first executor.
     """
-    deadline = time.monotonic() + first_seconds
+    begun = last_joined = time.monotonic()
     seen: frozenset[str] = frozenset()
     cores = 0
     while True:
-        ids = cluster.ids()
+        ids, now = cluster.ids(), time.monotonic()
         if ids != seen:
-            seen, deadline = ids, time.monotonic() + MORE_SECONDS_MAX
+            seen, last_joined = ids, now
             cores = sum(e.cores for e in cluster.describe(ids).values())
-            say(cores)
-        if seen and (cores >= slots or time.monotonic() > deadline):
+        if seen and (cores >= slots or now > last_joined + MORE_SECONDS_MAX):
             return
-        if not seen and time.monotonic() > deadline:
+        if not seen and first_seconds is not None and now > begun + first_seconds:
             raise ExternalError(
-                f"the cluster has given the job no executor for {first_seconds:.0f} s: are its "
-                "Workers up, do they have as many free cores and as much memory as "
-                "spark.executor.cores and spark.executor.memory say, and do they reach the driver?",
+                f"the cluster has given no executor for {first_seconds:.0f} s: {_HINT}",
                 code="no_executors",
             )
+        say(cores, now - begun)
         time.sleep(_POLL_SECONDS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from typing import Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from headgate.core.errors import UserError
+from headgate.core.jvm_folder import elsewhere, jvm_folder
 from headgate.core.masters import is_local, is_this_machine
 from headgate.core.messages import RunSettings, SpareSettings
 from headgate.engine.executors.shipping import PYTHON, for_executors
@@ -63,13 +67,12 @@ _CLUSTER = {
     "spark.network.timeout": "40s",
     "spark.network.timeoutInterval": "10s",
     "spark.executor.heartbeatInterval": "5s",
+    # And an executor whose driver is silent for as long ends.
+    "spark.executor.heartbeat.maxFailures": "8",
     "spark.shuffle.io.connectionCreationTimeout": "10s",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "2s",
 }
-
-# The path of a socket has at most 103 characters (107 on Linux); Spark appends 42 of its own.
-SOCKET_FOLDER_MAX = 60
 
 # Keeps the libraries that Python workers use from starting threads as they are imported.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -112,7 +115,7 @@ def session_of(wanted: SpareSettings, jvm: StartingJvm) -> SparkSession:
     """Wait for the JVM and start Spark in it."""
     jvm.connect()
     settings = _run_settings(wanted)
-    return start_session(settings, parallelism=wanted.parallelism, app_name="headgate")
+    return start_session(settings, parallelism=wanted.parallelism, app_name=wanted.app_name)
 
 
 def _run_settings(wanted: SpareSettings) -> RunSettings:
@@ -133,6 +136,22 @@ def _prepare_environment(settings: RunSettings) -> None:
     # Loopback is enough for a local session, and a laptop's host name may not resolve.
     if is_this_machine(settings.master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    folder = elsewhere(settings.scratch_dir)
+    if folder is not None:
+        _make_for_us(folder)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _make_for_us(folder: str) -> None:
+    """Make a folder among those of all users, unless one of an earlier life is there."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if os.lstat(folder).st_uid != os.getuid():
+            raise UserError(
+                f"'{folder}' belongs to another user: remove it, or keep data under a shorter path",
+                code="temporary_folder",
+            ) from None
 
 
 def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
@@ -175,12 +194,13 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
         "spark.python.daemon.module": "headgate.engine.jvm.daemon",
         "spark.sql.ansi.enabled": "true",
     }
+    temporary = jvm_folder(settings.scratch_dir)
     if os.path.isabs(settings.scratch_dir) and is_local(settings.master):
         # Shuffle files go with the generation's scratch, also if Spark is killed.
         defaults["spark.local.dir"] = os.path.join(settings.scratch_dir, "spark")
-        if len(settings.scratch_dir) <= SOCKET_FOLDER_MAX:
+        if temporary is not None:
             # So do the sockets of its Python workers.
-            defaults["spark.python.unix.domain.socket.dir"] = settings.scratch_dir
+            defaults["spark.python.unix.domain.socket.dir"] = temporary
     if not is_local(settings.master):
         defaults |= _CLUSTER
     cores = _cores_max(settings, parallelism)
@@ -192,7 +212,7 @@ def configuration(settings: RunSettings, *, parallelism: int) -> dict[str, str]:
     if not is_local(settings.master):
         configured |= for_executors(configured)
     of_user = configured.get(JAVA_OPTIONS, "")
-    configured[JAVA_OPTIONS] = _java_options(settings.scratch_dir, of_user)
+    configured[JAVA_OPTIONS] = _java_options(temporary, of_user)
     return configured
 
 
@@ -205,14 +225,13 @@ def _cores_max(settings: RunSettings, parallelism: int) -> str | None:
     return settings.spark_conf.get(CORES_MAX, default)
 
 
-def _java_options(scratch_dir: str, of_user: str) -> str:
+def _java_options(temporary: str | None, of_user: str) -> str:
     """Return the options of the driver's JVM; if the user says otherwise, the user wins."""
     collector = "" if _NAMES_COLLECTOR.search(of_user) else _COLLECTOR
     # What Spark leaves in its folder of temporary files goes with the generation as well; its
     # sockets are there, too.
-    fits = os.path.isabs(scratch_dir) and len(scratch_dir) <= SOCKET_FOLDER_MAX
-    temporary = f'"-Djava.io.tmpdir={scratch_dir}"' if fits else ""
-    options = (collector, _COMPILER, java_options(), temporary, of_user)
+    folder = "" if temporary is None else f'"-Djava.io.tmpdir={temporary}"'
+    options = (collector, _COMPILER, java_options(), folder, of_user)
     return " ".join(each for each in options if each)
 
 

@@ -17,9 +17,11 @@ from pyspark.sql import SparkSession
 
 from headgate.connectors.base import NamedSink, Sink, SpreadSink
 from headgate.connectors.registry import connector
+from headgate.core.applications import application_name
 from headgate.core.errors import ErrorInfo, ExternalError, InternalError, error_info
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId, WorkerId
+from headgate.core.jvm_folder import elsewhere
 from headgate.core.masters import is_local
 from headgate.core.messages import (
     Assignment,
@@ -32,6 +34,7 @@ from headgate.core.messages import (
 )
 from headgate.engine.batch.microbatch import Engine
 from headgate.engine.executors.cluster import Cluster
+from headgate.engine.executors.forerunners import end_forerunners
 from headgate.engine.executors.survey import question_for
 from headgate.engine.executors.watch import ExecutorWatch
 from headgate.engine.jvm.session import adopt_session, jvm_is_gone
@@ -90,7 +93,7 @@ def run(
     discard_older(settings, start.job, start.generation)
     scratch = open_scratch(start)
     begun = time.perf_counter()
-    name = f"headgate {start.job}"
+    name = application_name(start.job, start.generation, settings.state_url)
     spark = adopt_session(session(), settings, parallelism=start.parallelism, app_name=name)
     log.info("waited %.1f s for spark", time.perf_counter() - begun)
     try:
@@ -110,6 +113,8 @@ def run(
         )
         watch = _watch(start, link, spark)
         if watch is not None:
+            context, job = spark.sparkContext, start.job
+            end_forerunners(context, settings.master, job, start.generation, settings.state_url)
             heart.watch_executors(watch)
             watch.begin()
         loop = WorkerLoop(
@@ -134,7 +139,8 @@ def run(
             spark.stop()
         # Scratch is of no use to another generation.
         scratch.close()
-        shutil.rmtree(settings.scratch_dir, ignore_errors=True)
+        for folder in filter(None, (settings.scratch_dir, elsewhere(settings.scratch_dir))):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cache_dir(settings: RunSettings) -> str | None:

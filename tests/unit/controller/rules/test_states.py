@@ -261,6 +261,24 @@ def test_messages_of_another_generation_change_nothing() -> None:
     assert world.state == before
 
 
+def test_waiting_for_a_full_cluster_is_no_failure_and_takes_no_time_of_the_restore() -> None:
+    world = JobUnderRules().to_restoring()
+    restore_ms = world.facts.limits.restore_timeout_ms
+    silence_ms = world.facts.limits.heartbeat_timeout_ms // 2
+
+    def beats(milliseconds: int, progress: Progress) -> None:
+        for _ in range(milliseconds // silence_ms + 1):
+            world.say_tick(after_ms=silence_ms)
+            world.say(Heartbeat(generation=world.generation, progress=progress))
+
+    beats(3 * restore_ms, Progress(waiting_for="Spark's executors: none yet"))
+    assert world.state.kind == "scheduling"
+    assert world.facts.restarts_used == 0
+    beats(restore_ms, Progress())
+    assert isinstance(world.state, Recovering)
+    assert "did not restore within" in world.state.reason
+
+
 def test_results_of_an_earlier_turn_change_nothing() -> None:
     world = JobUnderRules().to_compiling()
     old_turn = world.facts.turn

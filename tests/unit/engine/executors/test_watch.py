@@ -190,9 +190,45 @@ def test_a_host_that_comes_back_again_and_again_fails_the_job() -> None:
     assert len(said) == 1 + REFUSALS_OF_HOST_MAX + 1
 
 
-def test_a_cluster_without_executors_is_an_error_that_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+class PlayedClock:
+    """Time passes only where it is slept, an hour per look; an executor comes at the end."""
+
+    def __init__(self, cluster: PlayedCluster, watch: ExecutorWatch, looks: int) -> None:
+        self.now = 0.0
+        self.cluster = cluster
+        self.watch = watch
+        self.looks = looks
+        self.said: list[str] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.said.append(self.watch.waiting_for)
+        self.now += 3600.0
+        self.looks -= 1
+        if self.looks == 0:
+            self.cluster.there.add("0")
+
+
+def test_a_full_cluster_is_waited_for_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = PlayedCluster()
+    watch, said = watch_of(cluster)
+    clock = PlayedClock(cluster, watch, looks=48)
+    monkeypatch.setattr(watching, "time", clock)
+    watch.begin()
+    assert len(clock.said) == 48
+    assert clock.said[0] == "Spark's executors: none yet, 1 cores are wanted"
+    assert "none for 2820 min" in clock.said[-1]
+    assert "do they reach the driver?" in clock.said[-1]
+    assert watch.waiting_for == ""
+    assert ids(said[-1].joined) == ["0"]
+
+
+def test_a_check_of_a_cluster_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_POLL_SECONDS", 0.0)
     with pytest.raises(ExternalError, match="no executor for 0 s"):
         wait_for_executors(PlayedCluster(), 1, first_seconds=0.01)  # type: ignore[arg-type]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+
+import pytest
+
+from headgate.core.jvm_folder import SOCKET_FOLDER_MAX, jvm_folder
 from headgate.core.messages import RunSettings
-from headgate.engine.jvm.session import JAVA_OPTIONS, SOCKET_FOLDER_MAX, configuration
+from headgate.engine.jvm.session import JAVA_OPTIONS, configuration
 
 SHORT = "/data/scratch/job/1"
 LONG = f"/{'long/' * (SOCKET_FOLDER_MAX // 5)}1"
@@ -21,7 +26,20 @@ def test_temporary_files_go_with_the_generation() -> None:
     assert f'"-Djava.io.tmpdir={SHORT}"' in told(SHORT)[JAVA_OPTIONS]
 
 
-def test_sockets_are_not_put_where_their_paths_would_be_too_long() -> None:
+def test_a_path_too_long_for_sockets_gets_a_short_name_of_its_own() -> None:
+    short = jvm_folder(LONG)
+    assert short is not None
+    assert len(short) <= SOCKET_FOLDER_MAX
+    assert short not in (LONG, jvm_folder(LONG + "0"))
+    found = told(LONG)
+    assert f'"-Djava.io.tmpdir={short}"' in found[JAVA_OPTIONS]
+    assert found["spark.python.unix.domain.socket.dir"] == short
+
+
+def test_sockets_are_not_put_where_their_paths_would_be_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: LONG)
     found = told(LONG)
     assert "java.io.tmpdir" not in found[JAVA_OPTIONS]
     assert "spark.python.unix.domain.socket.dir" not in found

@@ -165,8 +165,10 @@ def step_scheduling(
             return _on_registered(state, event, now_ms)
         case Restored() if state.phase == "restoring":
             return _on_restored(state, event, now_ms)
-        case Heartbeat() if state.phase == "restoring":
-            return Step(replace(state, last_heard_ms=now_ms))
+        case Heartbeat(progress=progress) if state.phase == "restoring":
+            # While the cluster has no place for it, the time to restore has not begun.
+            since_ms = now_ms if progress.waiting_for else state.phase_since_ms
+            return Step(replace(state, phase_since_ms=since_ms, last_heard_ms=now_ms))
         case ActionFailed(error=error) | TaskFailed(error=error):
             return failure.recover_or_fail(facts, error, now_ms)
         case WorkerExited(exit_code=exit_code, log_tail=log_tail):
