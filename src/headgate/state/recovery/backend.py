@@ -35,8 +35,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from headgate.core.checkpoint import CheckpointRef, EpochCut, EpochReplay, LoadingPlan, SinkCommit
-from headgate.core.compat import NeedsDrop, compare_graphs
-from headgate.core.errors import CheckpointInvalid, InternalError, RetryHint, UserError
+from headgate.core.errors import CheckpointInvalid, InternalError, RetryHint
 from headgate.core.failpoints import failpoint
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import NO_EPOCH, Epoch, Generation, JobId, OperatorId
@@ -50,8 +49,14 @@ from headgate.state.protocol.epoch_log import (
     read_log,
     read_manifest,
 )
-from headgate.state.protocol.graphs import read_graph
 from headgate.state.protocol.records import Manifest, OperatorCheckpointMetadata
+from headgate.state.recovery.changed_graph import (
+    check_graph,
+    check_replays,
+    check_sinks,
+    has_sink,
+    keeps,
+)
 from headgate.state.recovery.examine import Damaged, Examiner, Intact
 from headgate.state.recovery.loading import plan_subtasks
 
@@ -223,10 +228,10 @@ class _Preparation:
         if base is None:
             return self.fresh_start()
         manifest, metadata = self._load(base.checkpoint)
-        dropped = self._check_graph(graph, manifest, metadata, allow_drop)
-        _check_sinks(graph, commits, allow_drop)
-        self._check_replays(graph, base.replays)
-        kept = {o: m for o, m in metadata.items() if _keeps(graph, o, m.kind) and o not in dropped}
+        dropped = check_graph(self._examiner.store, graph, manifest, metadata, allow_drop)
+        check_sinks(graph, commits, allow_drop)
+        check_replays(self._examiner, graph, base.replays)
+        kept = {o: m for o, m in metadata.items() if keeps(graph, o, m.kind) and o not in dropped}
         values = {operator: entry.globals for operator, entry in kept.items()}
         # The sinks of the graph, not of the base: a rebuild may start from nothing.
         values.update(self._rebuilt_sinks((sink.id for sink in graph.sinks()), base, kept))
@@ -238,7 +243,7 @@ class _Preparation:
             subtasks=plan_subtasks(kept, parallelism),
             globals=values,
             cut=None if manifest is None else manifest.cut,
-            pending_commits=tuple(c for c in commits if _has_sink(graph, c.operator)),
+            pending_commits=tuple(c for c in commits if has_sink(graph, c.operator)),
             replays=base.replays,
         )
         return LoadPrepared(
@@ -389,44 +394,6 @@ class _Preparation:
                     raise _unrecoverable(last, error) from error
         return values
 
-    def _check_graph(
-        self,
-        graph: PipelineGraph,
-        manifest: Manifest | None,
-        metadata: dict[OperatorId, OperatorCheckpointMetadata],
-        allow_drop: frozenset[str],
-    ) -> frozenset[OperatorId]:
-        """Return the operators whose state is given up; refuse a graph that would misread any."""
-        if manifest is None or manifest.fingerprint == graph.fingerprint():
-            return frozenset()
-        old = read_graph(self._examiner.store, manifest)
-        if old is None:
-            _check_ids(graph, manifest, metadata, allow_drop)
-            return frozenset()
-        # A sink that is gone matters only while it has output to publish: `_check_sinks`.
-        gone = {sink.id for sink in old.sinks()} - {sink.id for sink in graph.sinks()}
-        # A sink that remembers nothing at all is a fork's: it has a target of its own.
-        fresh = {s.id for s in old.sinks() if s.id in metadata and not metadata[s.id].globals}
-        outcome = compare_graphs(old, graph, allow_drop=allow_drop | gone | fresh)
-        if isinstance(outcome, NeedsDrop):
-            raise UserError(
-                f"epoch {manifest.epoch}: {outcome.message()}",
-                code="state_would_be_lost",
-                operator=outcome.problems[0].operator,
-            )
-        return frozenset(outcome.dropped)
-
-    def _check_replays(self, graph: PipelineGraph, replays: tuple[EpochReplay, ...]) -> None:
-        fingerprint = graph.fingerprint() if replays else ""
-        for replay in replays:
-            if self._examiner.manifest(replay.epoch).fingerprint != fingerprint:
-                raise UserError(
-                    f"the checkpoint of epoch {replay.epoch} is damaged and must be rebuilt with "
-                    "the query that made it: start the job once with the unchanged query, "
-                    "and change it after the next checkpoint",
-                    code="graph_changed",
-                )
-
     def _newest_ref(self, newest: Epoch) -> CheckpointRef:
         with suppress(CheckpointInvalid):
             return read_epoch_record(self._examiner.store, self._examiner.job, newest).ref
@@ -451,52 +418,3 @@ def _unrecoverable(epoch: Epoch, error: CheckpointInvalid) -> UnrecoverableEpoch
         "epoch is skipped, and its output may be missing or repeated",
         detail=error.code,
     )
-
-
-# ---- the graph that is to continue -----------------------------------------------------------
-
-
-def _keeps(graph: PipelineGraph, operator: OperatorId, kind: str) -> bool:
-    return any(o.id == operator and o.spec.kind == kind for o in graph.operators)
-
-
-def _has_sink(graph: PipelineGraph, operator: OperatorId) -> bool:
-    return any(sink.id == operator for sink in graph.sinks())
-
-
-def _check_ids(
-    graph: PipelineGraph,
-    manifest: Manifest,
-    metadata: dict[OperatorId, OperatorCheckpointMetadata],
-    allow_drop: frozenset[str],
-) -> None:
-    """Refuse a graph that would silently forget state, if the old graph is not known."""
-    for operator, entry in metadata.items():
-        if entry.role == "sink" or operator in allow_drop or _keeps(graph, operator, entry.kind):
-            continue
-        kinds = [o.spec.kind for o in graph.operators if o.id == operator]
-        change = f"is now a {kinds[0]}" if kinds else "is no longer there"
-        raise UserError(
-            f"the checkpoint of epoch {manifest.epoch} holds state of the {entry.kind} "
-            f"'{operator}', which {change} in the changed query. Undo the change, or allow this "
-            f"state to be dropped (--allow-drop-state {operator}), or start without state",
-            code="state_would_be_lost",
-            operator=operator,
-        )
-
-
-def _check_sinks(
-    graph: PipelineGraph, commits: tuple[SinkCommit, ...], allow_drop: frozenset[str]
-) -> None:
-    """Refuse a graph without a sink that still has output to publish."""
-    for commit in commits:
-        if commit.operator in allow_drop or _has_sink(graph, commit.operator):
-            continue
-        raise UserError(
-            f"epoch {commit.epoch} has output of the sink '{commit.operator}' that is not yet "
-            "published, and the changed query has no such sink. Start the unchanged query once "
-            f"and stop it with a checkpoint, or drop the output (--allow-drop-state "
-            f"{commit.operator})",
-            code="output_would_be_lost",
-            operator=commit.operator,
-        )
