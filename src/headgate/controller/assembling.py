@@ -20,7 +20,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import RunSettings, SpareSettings
 from headgate.core.ports import Clock, ObjectStore, WorkerFleet
-from headgate.storage import CountingStore, RequestCounts, job_folder, open_store
+from headgate.storage import CountingStore, RequestCounts, job_folder, open_store, place_of
 
 Compiler = Callable[[JobSpec], PipelineGraph]
 
@@ -114,7 +114,7 @@ def spark_needs(
         parallelism=facts.parallelism,
         spark_conf=spec.spark_conf,
         scratch_dir=str(scratch_dir(data_dir, facts.job, generation)),
-        app_name=application_name(facts.job, generation, spec.state_url),
+        app_name=application_name(facts.job, generation, place_of(spec.state_url)),
     )
 
 

@@ -11,17 +11,15 @@ import re
 from headgate.core.ids import Generation, JobId
 
 
-def application_name(job: JobId, generation: Generation, state_url: str) -> str:
-    return f"headgate {job}, generation {generation}, state {_digest(state_url)}"
+def application_name(job: JobId, generation: Generation, place: str) -> str:
+    """Return the name of a generation whose state is in that place (`storage.place_of`)."""
+    digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+    return f"headgate {job}, generation {generation}, state {digest}"
 
 
-def is_forerunner(name: str, job: JobId, generation: Generation, state_url: str) -> bool:
+def is_forerunner(name: str, job: JobId, generation: Generation, place: str) -> bool:
     """Whether an application is an earlier generation of the job: fenced, whatever it does."""
     found = re.search(r", generation (\d+), state ", name)
     if found is None or int(found[1]) >= generation:
         return False
-    return name == application_name(job, Generation(int(found[1])), state_url)
-
-
-def _digest(state_url: str) -> str:
-    return hashlib.sha256(state_url.rstrip("/").encode()).hexdigest()[:8]
+    return name == application_name(job, Generation(int(found[1])), place)

@@ -4,7 +4,7 @@
 """
 
 from headgate.storage.counting import CountingStore, RequestCounts
-from headgate.storage.opening import job_folder, open_store
+from headgate.storage.opening import job_folder, open_store, place_of
 from headgate.storage.prefix import PrefixStore
 from headgate.storage.retrying import RetryingStore, RetryPolicy
 from headgate.storage.side_by_side import side_by_side
@@ -17,5 +17,6 @@ __all__ = [
     "RetryingStore",
     "job_folder",
     "open_store",
+    "place_of",
     "side_by_side",
 ]

@@ -44,6 +44,20 @@ def job_folder(store: ObjectStore, job: JobId) -> ObjectStore:
     return PrefixStore(store, check_name(job, what="job"))
 
 
+def place_of(url: str) -> str:
+    """Return where a URL leads, without credentials: two stores are in two places.
+
+    Two services may give the same bucket's name to different servers.
+    """
+    parts = urlsplit(url)
+    endpoint = ""
+    if parts.scheme == "s3":
+        from headgate.storage.s3 import endpoint_of
+
+        endpoint = endpoint_of(dict(parse_qsl(parts.query)))
+    return f"{endpoint.rstrip('/')} {url.partition('?')[0].rstrip('/')}".strip()
+
+
 def open_adapter(url: str, options: Mapping[str, str]) -> ObjectStore:
     """Return the adapter for a URL, without retries; `options` win over the URL's query.
 

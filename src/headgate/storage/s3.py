@@ -99,13 +99,19 @@ class S3Store(ObstoreAdapter):
                 self.delete(probe)
 
 
+def endpoint_of(options: Mapping[str, str]) -> str:
+    """Return the server that is asked; empty = Amazon's."""
+    given = options.get("endpoint") or options.get("aws_endpoint")
+    return given or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
 def _settings(options: Mapping[str, str]) -> tuple[dict[str, Any], bool]:
     """Return obstore's settings, and whether a connection may be plain HTTP."""
     config: dict[str, Any] = {key.removeprefix("aws_"): value for key, value in options.items()}
     if "virtual_hosted_style" in config:
         config["virtual_hosted_style_request"] = config.pop("virtual_hosted_style")
     allow_http = config.pop("allow_http", None)
-    endpoint = config.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
+    endpoint = endpoint_of(options)
     if endpoint:
         config["endpoint"] = endpoint
     if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):

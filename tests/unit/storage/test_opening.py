@@ -8,7 +8,7 @@ import pytest
 
 from headgate.core.errors import ObjectNotFound, StorageError, UserError
 from headgate.core.ids import JobId
-from headgate.storage import job_folder, open_store
+from headgate.storage import job_folder, open_store, place_of
 from tests.support.stores import DictStore, FailingStore, unavailable
 
 
@@ -30,6 +30,18 @@ def test_a_url_that_is_not_a_store_is_a_user_error(url: str) -> None:
 def test_a_job_id_cannot_be_a_path(job: str) -> None:
     with pytest.raises(UserError):
         job_folder(DictStore(), JobId(job))
+
+
+def test_a_place_is_a_store_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    ours = "http://127.0.0.1:9000 s3://bucket/state"
+    assert place_of("s3://bucket/state/?endpoint=http://127.0.0.1:9000/&access_key_id=k") == ours
+    assert place_of("s3://bucket/state?aws_endpoint=http://127.0.0.1:9000") == ours
+    assert place_of("s3://bucket/state") == "s3://bucket/state"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    assert place_of("s3://bucket/state") == ours
+    assert place_of("s3://bucket/state?endpoint=http://127.0.0.1:9001") != ours
+    assert place_of("/shared/state/") == "/shared/state"
 
 
 def test_memory_is_shared_by_name_only() -> None:

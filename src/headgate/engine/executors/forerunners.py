@@ -25,7 +25,7 @@ _MESSAGES = "org.apache.spark.deploy.DeployMessages$"
 
 
 def end_forerunners(
-    context: SparkContext, master: str, job: JobId, generation: Generation, state_url: str
+    context: SparkContext, master: str, job: JobId, generation: Generation, place: str
 ) -> None:
     """Tell every Master of a standalone cluster; on other clusters there is nothing to tell.
 
@@ -35,18 +35,18 @@ def end_forerunners(
     if not master.startswith(_STANDALONE):
         return
     for address in master.removeprefix(_STANDALONE).split(","):
-        arguments = (context, address, job, generation, state_url)
+        arguments = (context, address, job, generation, place)
         threading.Thread(target=_tell, args=arguments, name="forerunners", daemon=True).start()
 
 
 def _tell(
-    context: SparkContext, address: str, job: JobId, generation: Generation, state_url: str
+    context: SparkContext, address: str, job: JobId, generation: Generation, place: str
 ) -> None:
     try:
         master = _Master(context, address)
         try:
             for application, name in master.applications():
-                if is_forerunner(name, job, generation, state_url):
+                if is_forerunner(name, job, generation, place):
                     log.warning("%s (%s) is over: its cores are free", name, application)
                     master.end(application)
         finally:

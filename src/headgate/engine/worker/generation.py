@@ -42,6 +42,7 @@ from headgate.engine.worker.link import ControllerLink
 from headgate.engine.worker.loop import WorkerLoop
 from headgate.engine.worker.scratch import discard_older, open_scratch
 from headgate.operators import SinkSpec, SourceSpec
+from headgate.storage import place_of
 
 START_TIMEOUT_SECONDS = 60
 
@@ -93,7 +94,8 @@ def run(
     discard_older(settings, start.job, start.generation)
     scratch = open_scratch(start)
     begun = time.perf_counter()
-    name = application_name(start.job, start.generation, settings.state_url)
+    place = place_of(settings.state_url)
+    name = application_name(start.job, start.generation, place)
     spark = adopt_session(session(), settings, parallelism=start.parallelism, app_name=name)
     log.info("waited %.1f s for spark", time.perf_counter() - begun)
     try:
@@ -114,7 +116,7 @@ def run(
         watch = _watch(start, link, spark)
         if watch is not None:
             context, job = spark.sparkContext, start.job
-            end_forerunners(context, settings.master, job, start.generation, settings.state_url)
+            end_forerunners(context, settings.master, job, start.generation, place)
             heart.watch_executors(watch)
             watch.begin()
         loop = WorkerLoop(
