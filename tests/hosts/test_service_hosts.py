@@ -232,10 +232,11 @@ def test_each_link_cut_for_a_minute(system: System) -> None:
     node = system.until(name, lambda view: view["node"])["node"]
     driver = next(host for host in system.nodes if host.name == node)
     cut, heal = system.network.cut, system.network.heal
+    store, master, workers = system.store.host, system.cluster.master, system.workers
     for links in (
-        [(first, driver), (system.workers[0], system.store.host)],
-        [(first, system.postgres.host), (driver, system.workers[1])],
-        [(first, system.store.host), (driver, system.store.host)],
+        [(first, driver), (workers[0], store), (workers[1], workers[2])],
+        [(first, system.postgres.host), (driver, workers[1]), (workers[0], master)],
+        [(first, store), (driver, store), (driver, master)],
     ):
         for one, other in links:
             cut(one, other)
