@@ -95,9 +95,10 @@ def test_hosts_know_themselves_and_find_each_other(one: Host, two: Host) -> None
 def test_what_a_host_writes_no_other_sees(
     one: Host, two: Host, tmp_path: Path, folder: str
 ) -> None:
+    before = two.run("ls", "-AR", folder).stdout
     one.run("sh", "-c", f"echo secret >{folder}/file")
     assert one.outside(f"{folder}/file").read_text() == "secret\n"
-    assert two.run("ls", "-A", folder).stdout == ""
+    assert two.run("ls", "-AR", folder).stdout == before
     assert not (Path(folder) / "file").exists()
     assert one.leftovers() == [f"{folder}/file"]
 

@@ -212,16 +212,20 @@ class Host:
         target.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def files(self, *, ignoring: Sequence[str] = ()) -> list[str]:
-        """Return the files and empty folders here; `ignoring` are beginnings of their names."""
+        """Return the files and empty folders here; `ignoring` are beginnings of their names.
+
+        Not those where software is mounted, which may lie below a folder of the host's own.
+        """
         found = []
         for folder, names, others in os.walk(self.path):
             for name in others if names or others else ["."]:
                 found.append(os.path.normpath(os.path.join(folder, name)))
+        mounted = {*PRIVATE, *map(str, self.software)}
         private = {self.path / each: where for where, each in PRIVATE.items()}
         return sorted(
             name
             for name in (_inside(path, private) for path in found)
-            if name and not name.startswith(tuple(ignoring)) and name not in PRIVATE
+            if name and not name.startswith(tuple(ignoring)) and name not in mounted
         )
 
     def leftovers(self, *, ignoring: Sequence[str] = ()) -> list[str]:
