@@ -44,7 +44,7 @@ test: setup lint
 # The rest: every golden four ways, every failpoint, clusters, real servers, kills in short.
 verify: setup
 	@sh scripts/install_servers.sh || test "$$HEADGATE_TEST_SERVERS" != required
-	@$(PYTEST) -n $(VERIFY_AT_ONCE) -m verify --durations=60 -rs
+	@$(PYTEST) -n $(VERIFY_AT_ONCE) --no-loadscope-reorder -m verify --durations=60 -rs
 
 servers:
 	@sh scripts/install_servers.sh
