@@ -9,9 +9,7 @@ SERVER_KILLS ?= 30
 BATCHES ?= 20000
 # How many tests run at a time. Those of a file stay in one process: they share what was costly to start.
 AT_ONCE ?= 2
-# Those of `make verify` wait more than they compute: for leases, for links that are cut for a minute.
-VERIFY_AT_ONCE ?= 3
-PYTEST = $(BIN)/python -m pytest --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n $(AT_ONCE) --dist loadfile
 
 .PHONY: setup java servers servers-up demo demo-kafka test verify lint simulate fuzz soak endurance bench bench-full clean
 
@@ -39,12 +37,12 @@ demo-kafka: setup servers
 
 # What a newcomer runs: at most 12 minutes on two quiet cores.
 test: setup lint
-	@$(PYTEST) -n $(AT_ONCE) -m "not verify" --durations=20
+	@$(PYTEST) -m "not verify" --durations=20
 
 # The rest: every golden four ways, every failpoint, clusters, real servers, kills in short.
 verify: setup
 	@sh scripts/install_servers.sh || test "$$HEADGATE_TEST_SERVERS" != required
-	@$(PYTEST) -n $(VERIFY_AT_ONCE) --no-loadscope-reorder -m verify --durations=60 -rs
+	@$(PYTEST) -m verify --durations=60 -rs
 
 servers:
 	@sh scripts/install_servers.sh

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,17 +26,10 @@ VERIFIED = tuple(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    tests = Counter(item.path for item in items)
-    # What a file may take: its longest test, or all of them at a usual pace.
-    seconds = {path: 10.0 * count for path, count in tests.items()}
     for item in items:
         below = any(folder in item.path.parents for folder in VERIFIED)
         if below and item.get_closest_marker("quick") is None:
             item.add_marker("verify")
-        if (timeout := item.get_closest_marker("timeout")) is not None:
-            seconds[item.path] = max(seconds[item.path], timeout.args[0])
-    # The longest files go first: whoever began one last would end alone.
-    items.sort(key=lambda item: -seconds[item.path])
 
 
 @pytest.fixture(scope="session")
