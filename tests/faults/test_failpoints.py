@@ -7,7 +7,6 @@ the other: each is armed while the generation before it still runs or is being r
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from headgate.core.failpoints import FAILPOINTS
 from tests.faults.counting import counting, finish
+from tests.support.needed import IN_SOAK
 from tests.support.stand import Stand
 
 Moment = Literal["running", "recovery", "stop", "rescale"]
@@ -38,8 +38,6 @@ SOME_COMBINATIONS: list[tuple[Moment, str]] = [
     ("rescale", "checkpoint.after_manifest"),
     ("rescale", "worker.after_restore"),
 ]
-# `make soak` takes all of them.
-TAKES_ALL = os.environ.get("FAULTS") == "all"
 
 
 def points_at(moment: Moment) -> list[str]:
@@ -57,7 +55,7 @@ def rounds() -> Iterator[tuple[str, ...]]:
 
 def combinations(action: str) -> list[tuple[Moment, str]]:
     """Return the points that are passed once more, during a stop or a rescale."""
-    if not TAKES_ALL:
+    if not IN_SOAK:
         return SOME_COMBINATIONS if action == "kill" else []
     stops: list[tuple[Moment, str]] = [("stop", point) for point in points_at("running")]
     rescales = points_at("running") + points_at("recovery")
@@ -93,7 +91,7 @@ def pass_while_rescaling(stand: Stand, point: str, action: str) -> None:
     assert stand.view()["parallelism"] == wanted
 
 
-@pytest.mark.timeout(10_000 if TAKES_ALL else 3_600)
+@pytest.mark.timeout(10_000 if IN_SOAK else 3_600)
 @pytest.mark.parametrize("action", ["kill", "error"])
 def test_failure_at_every_failpoint_leaves_the_output_exact(tmp_path: Path, action: str) -> None:
     stand = counting(tmp_path)

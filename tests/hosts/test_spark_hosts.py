@@ -7,7 +7,6 @@ itself gets over: a lost executor is Spark's to replace.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from tests.hosts.totals import Job
 from tests.support.cli import HeadgateProcess
 from tests.support.hosts import Host, Network, S3Api, StandaloneCluster
 from tests.support.hosts.host import HOME
+from tests.support.needed import in_soak
 from tests.support.waiting import eventually
 
 WORKERS = 3
@@ -30,8 +30,6 @@ END_SECONDS = 600.0
 _IS_KEPT = re.compile(r"/jobs\.db|/logs/")
 
 pytestmark = pytest.mark.timeout(900)
-# Whatever the others show, too, and more: minutes for those who have them.
-in_soak = pytest.mark.skipif(os.environ.get("FAULTS") != "all", reason="runs in `make soak`")
 
 
 @dataclass

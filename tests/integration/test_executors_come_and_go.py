@@ -33,6 +33,7 @@ from tests.integration.test_exactly_once import (  # noqa: F401 - fixtures
     orders,
 )
 from tests.support.cli import WAIT_SECONDS, HeadgateProcess
+from tests.support.needed import in_soak
 from tests.support.processes import descendants, name_of, parents
 from tests.support.spark_cluster import SparkCluster
 
@@ -164,7 +165,14 @@ def nested(expected: set[tuple[Any, ...]], orders: Path) -> set[tuple[Any, ...]]
     }
 
 
-@pytest.mark.parametrize("point", ["map", "task.before_write", "sink_task.before_write"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("map", marks=in_soak),
+        "task.before_write",
+        pytest.param("sink_task.before_write", marks=in_soak),
+    ],
+)
 def test_an_executor_killed_in_the_middle_of_a_stage_changes_nothing(
     tmp_path: Path,
     cluster: SparkCluster,
@@ -188,6 +196,7 @@ def test_an_executor_killed_in_the_middle_of_a_stage_changes_nothing(
     assert [lost for note in notes for lost in note["lost"]], notes
 
 
+@in_soak
 def test_an_executor_frozen_for_longer_than_sparks_patience_changes_nothing(
     tmp_path: Path,
     cluster: SparkCluster,
@@ -239,6 +248,7 @@ def test_executors_that_are_decommissioned_and_added_change_nothing(
     assert_exact(job, nested)
 
 
+@in_soak
 def test_tasks_that_are_tried_twice_beside_a_slow_host_count_once(
     tmp_path: Path,
     cluster: SparkCluster,

@@ -1,4 +1,7 @@
-"""Servers that tests need: where they cannot be had, the tests are skipped, but not in CI."""
+"""What tests need: servers, hosts, and time.
+
+Where servers cannot be had, the tests are skipped, but not in CI.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from tests.support.postgres import find_binaries
 
 _HOST_PROGRAMS = ("ip", "unshare", "nsenter", "setpriv", "pivot_root")
 VARIABLE = "HEADGATE_TEST_SERVERS"
+# `make soak` asks for everything; `make verify` for one of each kind.
+IN_SOAK = os.environ.get("FAULTS") == "all"
+
+# For what others show, too: minutes for those who have them.
+in_soak = pytest.mark.skipif(not IN_SOAK, reason="runs in `make soak`")
 
 
 def need_postgres() -> None:
