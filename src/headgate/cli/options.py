@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+PipelineFile = Annotated[
+    Path, typer.Argument(help="SQL (- = standard input), or Python that defines a `Pipeline`.")
+]
+Udfs = Annotated[
+    Path | None,
+    typer.Option(
+        help="Python file with @udf functions; default: the one beside the SQL with its name."
+    ),
+]
 
 Package = Annotated[
     str | None,

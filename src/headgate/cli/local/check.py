@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.local.pipeline_file import read_pipeline
-from headgate.cli.local.plan import planned_or_exit
+from headgate.cli.local.plan import planned_or_exit, tell_functions
 from headgate.cli.local.run import parse_settings
-from headgate.cli.options import Package, SharedPaths
+from headgate.cli.options import Package, SharedPaths, Udfs
 from headgate.cli.render import print_json, print_table, standard_console
 from headgate.components import (
     absolute_state_url,
@@ -44,7 +44,7 @@ def check(
     state_dir: Annotated[
         str | None, typer.Option(help="Also see whether executors reach this state store.")
     ] = None,
-    udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
+    udfs: Udfs = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A Spark setting, spark.key=value.")
     ] = None,
@@ -107,6 +107,7 @@ def check(
 
 def _graph_of(file: Path, udfs: Path | None) -> PipelineGraph:
     given = read_pipeline(file, udfs)
+    tell_functions(given)
     graph = planned_or_exit(given.sql, given.udf_source)
     return with_process_code(graph, process_code(graph))
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headgate.cli.local.pipeline_file import read_pipeline
-from headgate.cli.options import AllowDropState, AllowSkipPublished, SharedPaths
+from headgate.cli.local.pipeline_file import GivenPipeline, read_pipeline
+from headgate.cli.options import (
+    AllowDropState,
+    AllowSkipPublished,
+    PipelineFile,
+    SharedPaths,
+    Udfs,
+)
 from headgate.core.errors import SqlError
 from headgate.core.graph import PipelineGraph
 from headgate.core.model import to_json
 from headgate.planner import plan as plan_sql
 from headgate.planner.errors import render_error
+
+
+def tell_functions(given: GivenPipeline) -> None:
+    """Say which functions were found; on standard error, as standard output may be a document."""
+    told = given.told()
+    if told is not None:
+        typer.echo(told, err=True)
 
 
 def planned_or_exit(sql: str, udf_source: str | None) -> PipelineGraph:
@@ -30,8 +42,8 @@ def planned_or_exit(sql: str, udf_source: str | None) -> PipelineGraph:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="SQL, or Python that defines a `Pipeline`.")],
-    udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
+    file: PipelineFile,
+    udfs: Udfs = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
     state_dir: Annotated[
         str | None,
@@ -54,6 +66,7 @@ def plan(
     from headgate.planner.explain import explain
 
     given = read_pipeline(file, udfs)
+    tell_functions(given)
     graph = planned_or_exit(given.sql, given.udf_source)
     typer.echo(to_json(graph, indent=2).decode() if as_json else explain(graph))
     if master is not None:

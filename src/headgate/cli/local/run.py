@@ -10,8 +10,15 @@ import typer
 from rich.console import Console
 
 from headgate.cli.local.pipeline_file import read_pipeline
-from headgate.cli.local.plan import planned_or_exit
-from headgate.cli.options import AllowDropState, AllowSkipPublished, Package, SharedPaths
+from headgate.cli.local.plan import planned_or_exit, tell_functions
+from headgate.cli.options import (
+    AllowDropState,
+    AllowSkipPublished,
+    Package,
+    PipelineFile,
+    SharedPaths,
+    Udfs,
+)
 from headgate.components import check_places, job_spec, process_code
 from headgate.config import load_config
 from headgate.core.errors import UserError
@@ -20,9 +27,7 @@ from headgate.embedded.running import Ended, run_job
 
 
 def run(
-    file: Annotated[
-        Path, typer.Argument(help="The pipeline: SQL, or Python that defines a `Pipeline`.")
-    ],
+    file: PipelineFile,
     state_dir: Annotated[
         str | None, typer.Option(help="Where checkpoints live: a folder or an s3:// URL.")
     ] = None,
@@ -36,7 +41,7 @@ def run(
     max_batch_rows: Annotated[
         int | None, typer.Option(min=1, help="Most rows of a source in one micro-batch.")
     ] = None,
-    udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
+    udfs: Udfs = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A Spark setting, spark.key=value.")
     ] = None,
@@ -60,6 +65,7 @@ def run(
     1 failed, 2 refused SQL.
     """
     given = read_pipeline(file, udfs)
+    tell_functions(given)
     # Refuse wrong SQL here, with the text at hand, before anything is started or created.
     graph = planned_or_exit(given.sql, given.udf_source)
     config = load_config(
