@@ -158,14 +158,15 @@ def _as_remembered(action: PrepareLoad, ports: JobPorts, store: ObjectStore) -> 
     so to go on from what was ignored would leave output out.
     """
     highest, claimed = writes.newest_claim(store, ports.job)
+    before, through = action.ignore_before, action.ignore_through
+    if claimed is not None:
+        # Each by itself, because what is ignored only grows: whoever begins anew for the second
+        # time may know of no epoch, and what the first time ignored must stay so.
+        before = max(before, claimed.ignore_before)
+        through = max(through, claimed.ignore_through)
     if action.ignore_all:
-        newest = read_log(store).newest
-        before, through = Generation(highest + 1), newest or NO_EPOCH
-    elif claimed is not None and claimed.ignore_before >= action.ignore_before:
-        before = claimed.ignore_before
-        through = max(claimed.ignore_through, action.ignore_through)
-    else:
-        return action
+        before = Generation(highest + 1)
+        through = max(through, read_log(store).newest or NO_EPOCH)
     return replace(action, ignore_before=before, ignore_through=through)
 
 

@@ -24,7 +24,8 @@ def recovery_began(facts: JobFacts, reason: str, now_ms: int) -> JobFacts:
 
 
 def load_planned(facts: JobFacts, event: LoadPlanned, now_ms: int) -> Timed:
-    """Phases 1 and 2 are over; phase 3 begins."""
+    """Phases 1 and 2 are over; phase 3 begins. What the store knows, the job knows from here on."""
+    facts = _with_what_is_stored(facts, event)
     notes: list[Note] = [
         SkippedNote(epoch=skipped.epoch, reason=skipped.reason) for skipped in event.skipped
     ]
@@ -44,6 +45,20 @@ def load_planned(facts: JobFacts, event: LoadPlanned, now_ms: int) -> Timed:
         started_ms += round(duration_ms)
     clock = replace(clock, phase="restart_workers", phase_started_ms=now_ms)
     return replace(facts, recovery=clock), tuple(notes)
+
+
+def _with_what_is_stored(facts: JobFacts, event: LoadPlanned) -> JobFacts:
+    """Take over the newest epoch and what is ignored, of which a new database knows nothing.
+
+    At once, not only when a worker has restored: a person may begin the job anew before that, and
+    what is ignored then must include every epoch that there is. From which generation on things
+    count is asked of the newest claim each time: here it would say that a person began anew.
+    """
+    return replace(
+        facts,
+        last_epoch=max(facts.last_epoch, event.lineage.last_epoch),
+        ignore_through=max(facts.ignore_through, event.ignore_through),
+    )
 
 
 def worker_registered(facts: JobFacts, now_ms: int) -> Timed:

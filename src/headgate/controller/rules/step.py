@@ -75,8 +75,13 @@ def _with_settings(facts: JobFacts, event: RestartRequested) -> JobFacts:
         parallelism=facts.parallelism if event.parallelism is None else event.parallelism,
         limits=facts.limits if event.limits is None else event.limits,
         # Said as a generation, it stays true: what the job records from now on is not ignored.
-        ignore_before=Generation(facts.generation + 1) if ignoring else facts.ignore_before,
-        ignore_through=facts.last_epoch if ignoring else facts.ignore_through,
+        # It only grows: what was ignored once is output that a person has removed.
+        ignore_before=max(Generation(facts.generation + 1), facts.ignore_before)
+        if ignoring
+        else facts.ignore_before,
+        ignore_through=max(facts.last_epoch, facts.ignore_through)
+        if ignoring
+        else facts.ignore_through,
     )
 
 

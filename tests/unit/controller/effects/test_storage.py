@@ -354,6 +354,20 @@ def test_job_that_has_claimed_nothing_yet_can_ignore_all_that_is_there(place: Pl
     assert (prepared.ignore_before, prepared.ignore_through) == (3, 2)
 
 
+def test_what_an_earlier_life_ignored_stays_ignored_whatever_the_next_one_knows(
+    place: Place,
+) -> None:
+    """It began anew twice; the second time it knew of no epoch, because its database was lost."""
+    place.claim()
+    place.checkpoints(3)
+    place.claim(turn=2, prepared=place.prepare(ignore_before=2, ignore_through=3))
+    # Only its marker says that there was an epoch 3.
+    place.store().delete(layout.epoch_record(3))
+    again = place.prepare(ignore_before=3, ignore_through=0)
+    assert again.plan.checkpoint is None
+    assert (again.ignore_before, again.ignore_through) == (3, 3)
+
+
 # ---- recording -------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ from headgate.controller.rules.states.scheduling import Scheduling
 from headgate.controller.rules.states.stopping import Stopping
 from headgate.core.checkpoint import CheckpointRef, LoadingPlan, SinkCommit
 from headgate.core.errors import ErrorDomain, ErrorInfo
-from headgate.core.ids import Epoch, Generation
+from headgate.core.ids import NO_GENERATION, Epoch, Generation
 from headgate.core.messages import Heartbeat, Progress, SourcesFinished, Stop
 from tests.unit.controller.job_under_rules import (
     STORAGE_ERROR,
@@ -684,6 +684,31 @@ def test_restart_ignoring_state_before_the_first_claim_ignores_all_that_is_there
     world.killed()
     world.say_tick(after_ms=60_000)
     assert not last_of(world.actions, PrepareLoad).ignore_all
+
+
+def test_restart_ignoring_state_while_starting_ignores_every_epoch_that_the_load_found() -> None:
+    """No worker has restored yet; the record of the newest epoch may be lost at any time."""
+    world = JobUnderRules()
+    world.take_up()
+    world.compiled()
+    asked = last_of(world.actions, PrepareLoad)
+    newest = CheckpointRef(generation=Generation(4), epoch=Epoch(9))
+    world.say(
+        LoadPlanned(
+            turn=asked.turn,
+            plan=LoadingPlan(job=JOB, parallelism=2),
+            lineage=Lineage(previous=newest),
+            ignore_before=Generation(5),
+            ignore_through=Epoch(7),
+        )
+    )
+    assert (world.facts.last_epoch, world.facts.ignore_through) == (9, 7)
+    # A failure before the claim is no wish to begin anew.
+    assert world.facts.ignore_before == NO_GENERATION
+    world.say(RestartRequested(mode="ignore_state"))
+    world.killed()
+    world.compiled()
+    assert last_of(world.actions, PrepareLoad).ignore_through == 9
 
 
 def test_claim_hands_on_what_the_load_ignores() -> None:

@@ -259,10 +259,6 @@ def _on_restored(
     if state.prepared is None:
         return Step(state)
     facts, notes = worker_restored(state.facts, event.timings, now_ms)
-    facts = replace(
-        facts,
-        last_epoch=max(facts.last_epoch, state.prepared.lineage.last_epoch),
-    )
     pending = [commit.epoch for commit in state.prepared.plan.pending_commits]
     begun = begin_generation(
         facts,
