@@ -11,7 +11,7 @@ BATCHES ?= 20000
 AT_ONCE ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(AT_ONCE) --dist loadfile
 
-.PHONY: setup java servers servers-up demo demo-kafka test verify lint simulate fuzz soak endurance bench bench-full clean
+.PHONY: setup java servers servers-up demo demo-kafka test verify lint docs docs-serve simulate fuzz soak endurance bench bench-full clean
 
 setup: $(VENV)/.installed java
 	@$(BIN)/python -m headgate.engine.jvm.class_archive
@@ -52,10 +52,18 @@ servers-up: setup servers
 	@$(BIN)/python -m tests.support.servers $(if $(TOPIC),--topic $(TOPIC) --partitions 3)
 
 lint: setup
-	@$(BIN)/ruff check src tests bench examples
-	@$(BIN)/ruff format --check src tests bench examples
+	@$(BIN)/ruff check src tests bench examples manual
+	@$(BIN)/ruff format --check src tests bench examples manual
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# The documentation as a site, in site/; `make docs-serve` shows it while one writes, on loopback.
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Built: site/index.html"
+
+docs-serve: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
@@ -81,4 +89,4 @@ bench-full: setup
 	@$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .demo .demo-kafka
+	rm -rf $(VENV) .mypy_cache .ruff_cache .demo .demo-kafka site

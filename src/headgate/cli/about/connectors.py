@@ -31,16 +31,16 @@ def connectors(
         connector(name)
     chosen = [c for c in registered() if name in (None, c.name)]
     if as_json:
-        typer.echo(json.dumps([_described(c) for c in chosen], indent=2))
+        typer.echo(json.dumps([described(c) for c in chosen], indent=2))
         return
     console = Console(highlight=False)
     if name is None:
         _show_list(console, chosen)
     else:
-        _show_options(console, _described(chosen[0]))
+        _show_options(console, described(chosen[0]))
 
 
-def _described(found: RegisteredConnector) -> dict[str, Any]:
+def described(found: RegisteredConnector) -> dict[str, Any]:
     described: dict[str, Any] = {"name": found.name, "from": found.origin}
     if found.connector is None:
         return {**described, "problem": found.problem}
