@@ -118,6 +118,10 @@ class Connector:
         """Whether the table holds an updating stream (`format = 'debezium_json'`, preview)."""
         return parse_options(self._options(role), options).updating
 
+    def is_by_position(self, role: Role, options: dict[str, JsonValue]) -> bool:
+        """Whether a row has values without names (csv): a reader must know all columns."""
+        return parse_options(self._options(role), options).by_position
+
     def local_path(self, role: Role, options: dict[str, JsonValue]) -> str | None:
         """Return the path on the disks of the hosts that the table is, if it is one."""
         return parse_options(self._options(role), options).local_path

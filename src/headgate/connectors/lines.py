@@ -5,7 +5,7 @@ No line is touched in Python, unless it is not UTF-8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,12 +94,20 @@ def split_ranges(folder: Folder, ranges: Sequence[LineRange], parts: int) -> lis
     return shares
 
 
+# Looks at the header of a file (its path, the line), and raises if the rows cannot be read so.
+HeaderCheck = Callable[[str, str], None]
+
+
 def read_line_ranges(
-    spark: SparkSession, folder: Folder, parts: list[list[LineRange]]
+    spark: SparkSession,
+    folder: Folder,
+    parts: list[list[LineRange]],
+    check_header: HeaderCheck | None = None,
 ) -> DataFrame:
     """Return the lines as a column `value`, one partition per part, in the order given.
 
-    A line that is not UTF-8 is `NOT_UTF8`. The line ends (`\\n` or `\\r\\n`) are left out.
+    A line that is not UTF-8 is `NOT_UTF8`. The line ends (`\\n` or `\\r\\n`) are left out. Whoever
+    skips the first line of a file has its header checked: it is read only there.
     """
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -108,6 +116,8 @@ def read_line_ranges(
                 for line_range in parts[part]:
                     skip = 1 if line_range.skip_line else 0
                     for text in lines_of(_pieces(folder, line_range)):
+                        if skip and check_header is not None and len(text):
+                            check_header(line_range.path, text[0].as_py())
                         yield pa.RecordBatch.from_arrays([text.slice(skip)], ["value"])
                         skip = 0
 

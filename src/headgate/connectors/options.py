@@ -104,6 +104,11 @@ class ConnectorOptions(BaseModel):
         return False
 
     @property
+    def by_position(self) -> bool:
+        """Whether a row has values without names, so that the order of the columns decides."""
+        return False
+
+    @property
     def local_path(self) -> str | None:
         """The file or folder on the host's own disk that the table is; None if it is elsewhere.
 

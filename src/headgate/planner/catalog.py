@@ -44,6 +44,8 @@ class ConnectorTable:
     event_time: exp.Expr | None = None
     watermark: exp.Expr | None = None
     updating: bool = False
+    # Its rows have values without names: the order of all columns is what tells them apart.
+    by_position: bool = False
     # How it is made to take changes, if it does not.
     updating_hint: str = ""
 

@@ -76,6 +76,7 @@ def create_table(
         event_time=event_time,
         watermark=watermark,
         updating=updating,
+        by_position=connector.is_by_position(role, validated),
         updating_hint=connector.updating_hint(role),
     )
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
+from headgate.core.spark_errors import BatchFailed
 from headgate.planner import plan
 from tests.support.harness import PipelineHarness
 
@@ -94,3 +96,53 @@ def test_changes_in_one_file_are_a_consistent_history_across_kills(
     # The worker has told its sink which generation began the file, and which one goes on in it.
     note = json.loads((tmp_path / ".out.json.headgate.json").read_text())
     assert note["generation"] == 1
+
+
+CSV = """
+CREATE TABLE src (id BIGINT, price BIGINT, note TEXT, amount BIGINT) WITH (
+    connector = '{connector}', type = 'source', path = '{path}', format = 'csv'{more}
+);
+CREATE TABLE dst (id BIGINT, amount BIGINT) WITH (
+    connector = 'single_file', type = 'sink', path = '{out}', format = 'json'
+);
+INSERT INTO dst SELECT id, amount FROM src;
+"""
+
+
+def test_csv_columns_that_nobody_reads_leave_the_others_in_their_places(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,price,note,amount\n1,x,y,10\n2,,,20\n")
+    text = CSV.format(
+        connector="filesystem",
+        path=tmp_path / "in",
+        more=", 'source.read_mode' = 'bounded'",
+        out=tmp_path / "out.json",
+    )
+    assert PipelineHarness(spark, plan(text), tmp_path).run().finished
+    lines = (tmp_path / "out.json").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"id": 1, "amount": 10},
+        {"id": 2, "amount": 20},
+    ]
+
+
+@pytest.mark.parametrize("connector", ["single_file", "filesystem"])
+def test_a_csv_header_in_another_order_is_refused_whatever_becomes_of_bad_rows(
+    spark: SparkSession, tmp_path: Path, connector: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "swapped.csv"
+    file.write_text("id,amount,note,price\n1,10,x,7\n")
+    text = CSV.format(
+        connector=connector,
+        path=file if connector == "single_file" else file.parent,
+        more=", bad_data = 'drop'",
+        out=tmp_path / "out.json",
+    )
+    with pytest.raises(BatchFailed) as raised:
+        PipelineHarness(spark, plan(text), tmp_path).run()
+    assert raised.value.code == "bad_data"
+    assert "swapped.csv': the header names the columns of table src" in raised.value.message
+    assert "found id, amount, note, price; expected id, price, note, amount" in raised.value.message

@@ -18,6 +18,7 @@ from headgate.connectors.filesystem.position import (
     file_key,
     take_files,
 )
+from headgate.connectors.formats.csv_header import header_check
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
 from headgate.connectors.options import parse_options
@@ -122,7 +123,10 @@ class FilesystemSource:
         header = self._options.format == "csv" and self._options.csv_header
         ranges = [LineRange(path=f.path, start=0, end=f.bytes, skip_line=header) for f in files]
         lines = read_line_ranges(
-            spark, self._folder, split_ranges(self._folder, ranges, parallelism)
+            spark,
+            self._folder,
+            split_ranges(self._folder, ranges, parallelism),
+            header_check(self._spec, self._options),
         )
         return decode_lines(
             spark,

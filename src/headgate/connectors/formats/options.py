@@ -46,6 +46,10 @@ class FormatOptions(ConnectorOptions):
         """Whether the rows are changes and not facts."""
         return self.format == "debezium_json"
 
+    @property
+    def by_position(self) -> bool:
+        return self.format == "csv"
+
     def check_columns(self, columns: tuple[Column, ...]) -> None:
         """A format without fields fills one text column, `value`."""
         if not (self.format == "raw_string" or self.json_unstructured) or not columns:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from headgate.connectors.base import SourceCut
+from headgate.connectors.formats.csv_header import header_check
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.lines import LineRange, read_line_ranges, scan_lines, split_ranges
 from headgate.connectors.options import parse_options
@@ -73,7 +74,7 @@ class SingleFileSource:
         parts = split_ranges(self._folder, [whole], parallelism)
         return decode_lines(
             spark,
-            read_line_ranges(spark, self._folder, parts),
+            read_line_ranges(spark, self._folder, parts, header_check(self._spec, self._options)),
             table=self._spec.table,
             columns=self._spec.columns,
             options=self._options,

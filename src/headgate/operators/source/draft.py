@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from headgate.core.errors import SqlError
-from headgate.core.graph import TIMESTAMP_COLUMN, NamedExpr, WatermarkDelay
+from headgate.core.graph import TIMESTAMP_COLUMN, Column, NamedExpr, WatermarkDelay
 from headgate.operators.source.spec import MetadataColumn, SourceSpec
 from headgate.planner.catalog import ConnectorTable
 from headgate.planner.drafts.draft import Draft, column_names
@@ -34,7 +34,7 @@ class SourceDraft(Draft):
             table=table.name,
             connector=table.connector,
             options=table.sorted_options(),
-            columns=tuple(c for c in table.columns if c.name in kept) or table.columns[:1],
+            columns=_columns(table, kept),
             metadata=tuple(
                 MetadataColumn(name=c.name, type=c.type, key=key)
                 for c, key in table.metadata
@@ -77,6 +77,19 @@ class SourceDraft(Draft):
 
     def _times(self) -> list[exp.Expr]:
         return [e for e in (self.table.event_time, self.table.watermark) if e is not None]
+
+
+def _columns(table: ConnectorTable, kept: set[str]) -> tuple[Column, ...]:
+    """Return what is read of a row.
+
+    Where the order tells the values apart, all of them are there; those that nobody asked for are
+    text without a promise, which any value is.
+    """
+    if table.by_position:
+        return tuple(
+            c if c.name in kept else Column(name=c.name, type="string") for c in table.columns
+        )
+    return tuple(c for c in table.columns if c.name in kept) or table.columns[:1]
 
 
 def _watermark_delay(table: ConnectorTable) -> WatermarkDelay | None:
