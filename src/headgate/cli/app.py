@@ -32,6 +32,12 @@ COMMANDS = (
     ),
     _entry(
         _LOCAL,
+        "shell",
+        "local.shell:shell",
+        "Ask SQL and see rows as they come: over streams, over files, over what is declared here.",
+    ),
+    _entry(
+        _LOCAL,
         "plan",
         "local.plan:plan",
         "Show the graph of a pipeline: operators, keys, state, append-only or updating.",

@@ -8,10 +8,11 @@ neither Spark nor the engine, opens nothing. Read `planning.py` first, then `low
 from __future__ import annotations
 
 from headgate.core.graph import PipelineGraph
+from headgate.planner.catalog import Catalog
 from headgate.planner.connectors import connector
 from headgate.planner.errors import SqlError, render_error
 
-__all__ = ["SqlError", "plan", "render_error"]
+__all__ = ["SqlError", "declared", "plan", "render_error"]
 
 
 def plan(sql: str, *, udf_source: str | None = None, preview: bool = True) -> PipelineGraph:
@@ -24,3 +25,10 @@ def plan(sql: str, *, udf_source: str | None = None, preview: bool = True) -> Pi
     from headgate.planner.planning import plan_pipeline
 
     return plan_pipeline(sql, find_connector=connector, udf_source=udf_source, preview=preview)
+
+
+def declared(sql: str, *, udf_source: str | None = None) -> Catalog:
+    """Return the tables, views and functions that a text declares, or raise `SqlError`."""
+    from headgate.planner.planning import declared_by
+
+    return declared_by(sql, find_connector=connector, udf_source=udf_source)

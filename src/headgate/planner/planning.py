@@ -34,6 +34,18 @@ def plan_pipeline(
         raise SqlError("this SQL is nested too deeply", line=1, column=1) from error
 
 
+def declared_by(sql: str, *, find_connector: FindConnector, udf_source: str | None) -> Catalog:
+    """Return what the statements of a text declare; it need not have a query."""
+    udfs = read_udfs(udf_source) if udf_source is not None else ()
+    context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
+    try:
+        for statement in parse_statements(sql):
+            _statement(context, rewrite(statement), find_connector, preview=True)
+    except RecursionError as error:
+        raise SqlError("this SQL is nested too deeply", line=1, column=1) from error
+    return context.catalog
+
+
 def _plan(
     sql: str, find_connector: FindConnector, udf_source: str | None, preview: bool
 ) -> PipelineGraph:
