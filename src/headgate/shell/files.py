@@ -221,15 +221,13 @@ def _objects(files: list[Path]) -> Iterator[dict[str, JsonValue]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            hint = (
-                ": the file is one JSON document, and its rows must be lines of their own "
-                f"(`jq -c '.[]' {file}` writes them so)"
-                if number == 1 and line.lstrip()[:1] in "[{"
-                else f": {error}"
-            )
-            raise UserError(f"'{file}', line {number}, is no row of JSON{hint}", code="path") from (
-                error
-            )
+            if number == 1 and line.lstrip()[:1] in "[{":
+                raise _one_document(file) from error
+            raise UserError(
+                f"'{file}', line {number}, is no row of JSON: {error}", code="path"
+            ) from error
+        if isinstance(row, list) and number == 1:
+            raise _one_document(file)
         if not isinstance(row, dict):
             raise UserError(
                 f"'{file}', line {number}: a row is an object, as {{\"id\": 1}}, and this is "
@@ -237,6 +235,14 @@ def _objects(files: list[Path]) -> Iterator[dict[str, JsonValue]]:
                 code="path",
             )
         yield row
+
+
+def _one_document(file: Path) -> UserError:
+    return UserError(
+        f"'{file}' is one JSON document, and its rows must be lines of their own: "
+        f"`jq -c '.[]' {file}` writes an array so",
+        code="path",
+    )
 
 
 def _csv_columns(files: list[Path]) -> tuple[InferredColumn, ...]:

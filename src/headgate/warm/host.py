@@ -67,7 +67,7 @@ def main(descriptor: int) -> int:
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as pool:
         starting = pool.submit(session_of, settings, jvm)
         try:
-            spark = warmed(starting.result(), settings)
+            spark = starting.result()
         except Exception as error:
             # The boundary of the process: whoever waits for Spark is told why there is none.
             log.exception("spark did not start")
@@ -99,7 +99,11 @@ class Host:
 
     def serve(self, spark: SparkSession) -> int:
         """Run what is asked, one after the other."""
-        self._run_first(spark)
+        # What makes the first query fast is of no use to one that waits already.
+        if self._asked.empty():
+            warmed(spark, self._settings)
+        if self._asked.empty():
+            self._run_first(spark)
         self.say(Ready())
         while True:
             asked = self._asked.get()
