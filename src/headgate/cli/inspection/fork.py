@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from headgate.cli.inspection.opened import (
 from headgate.cli.render import files, print_json, standard_console
 from headgate.controller.identity import job_id_for
 from headgate.core.errors import UserError
+from headgate.core.ids import JobId
 from headgate.core.model import to_python
 from headgate.core.names import refuse_reserved
 from headgate.state.recovery.fork import fork_checkpoint
@@ -41,7 +43,7 @@ def fork(
     repeated after a crash. Then: headgate run FILE --name NEW_JOB.
     """
     opened = open_job(state_dir, job)
-    new_job = job_id_for(refuse_reserved(to, what="job"))
+    new_job = _new_job(to, opened.job)
     target_url = to_state_dir or state_url(state_dir)
     if new_job == opened.job and to_state_dir is None:
         raise UserError(
@@ -67,6 +69,23 @@ def fork(
     console.print(
         "Its sinks begin anew: give them other paths or topics than those of the old job."
     )
+
+
+def _new_job(to: str, source: JobId) -> JobId:
+    """Return the new job's id. Raises `UserError` for a name that is not an id as it stands.
+
+    A pipeline may have any name, and its job another one made of it. Whoever names a job here shall
+    find it under the name that they gave.
+    """
+    new_job = job_id_for(refuse_reserved(to, what="job"))
+    if new_job != to:
+        fit = re.sub(r"[^a-z0-9]+", "-", to.lower()).strip("-")[:80].strip("-")
+        raise UserError(
+            f"'{to}' cannot be the name of the new job: use lower-case letters, digits and '-',"
+            f" for example --to {fit or f'{source}-fork'}",
+            code="name",
+        )
+    return new_job
 
 
 def _option(name: str, url: str) -> str:

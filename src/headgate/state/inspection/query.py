@@ -28,6 +28,11 @@ _TIMES = {
     ("window_aggregate", "rows"): ("_at",),
     ("process", "timers"): ("_at",),
 }
+# What asks and changes nothing. Polars would take DELETE and DROP, too, and answer as if it had
+# done so: to a checkpoint nothing happens, and nobody shall believe otherwise.
+_QUESTIONS = ("SELECT", "WITH", "FROM", "VALUES", "SHOW", "EXPLAIN")
+_COMMENTS = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
+_WORD = re.compile(r"\w+")
 _POSITION = re.compile(r" at Line: (\d+), Column: (\d+)")
 
 
@@ -84,7 +89,8 @@ def run_query(
     hidden: bool = False,
     rows_max: int | None = None,
 ) -> pl.DataFrame:
-    """Return the answer. Raises `SqlError` if Polars refuses the text."""
+    """Return the answer. Raises `SqlError` for what is no query, or if Polars refuses the text."""
+    _refuse_statements(sql)
     try:
         import polars as pl
     except ModuleNotFoundError as error:
@@ -106,6 +112,23 @@ def run_query(
             if source.failure is not None:
                 raise source.failure from error
         raise _refused(error, tables, hidden) from error
+
+
+def _refuse_statements(sql: str) -> None:
+    """Raise `SqlError` unless the text begins as a question does."""
+    begins = _COMMENTS.match(sql)
+    offset = 0 if begins is None else begins.end()
+    word = _WORD.match(sql, offset)
+    if word is not None and word[0].upper() in _QUESTIONS:
+        return
+    line, column = sql.count("\n", 0, offset) + 1, offset - sql.rfind("\n", 0, offset)
+    found = "no query" if word is None else f"'{word[0]}' is no query"
+    raise SqlError(
+        f"line {line}, column {column}: {found}: a checkpoint can be asked and never changed; write"
+        " SELECT ..., or see the tables and their columns with `headgate state --tables`",
+        line=line,
+        column=column,
+    )
 
 
 class _Source:

@@ -86,6 +86,31 @@ def test_a_fork_takes_no_reserved_name(headgate: CommandLine, state_dir: Path) -
     assert {path.name for path in state_dir.iterdir()} - {OWN_FOLDER} == {"shop"}
 
 
+@pytest.mark.parametrize(
+    ("name", "fit"),
+    [
+        ("../x", "--to x"),
+        ("My Trial", "--to my-trial"),
+        ("a/b", "--to a-b"),
+        ("..", "--to shop-fork"),
+        ("", "--to shop-fork"),
+        ("a" * 200, f"--to {'a' * 80}"),
+    ],
+)
+def test_a_fork_is_found_under_the_name_that_it_was_given(
+    headgate: CommandLine, state_dir: Path, name: str, fit: str
+) -> None:
+    three_epochs(state_dir)
+    refused = headgate("fork", "shop", "--to", name)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.rstrip().endswith(fit)
+    assert {path.name for path in state_dir.iterdir()} - {OWN_FOLDER} == {"shop"}
+    # The name that is offered is one that is taken.
+    offered = fit.removeprefix("--to ")
+    assert headgate("fork", "shop", "--to", offered).code == 0
+    assert isinstance(prepare(state_dir, offered), LoadPrepared)
+
+
 def test_a_fork_goes_on_by_itself(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     headgate("fork", "shop", "--epoch", "2", "--to", "spare")

@@ -122,6 +122,43 @@ def test_wrong_sql_is_refused_with_what_there_is(headgate: CommandLine, state_di
     assert "line 1, column 1" in misspelt.err
 
 
+@pytest.mark.parametrize(
+    ("sql", "place"),
+    [
+        ("DELETE FROM keys", "line 1, column 1: 'DELETE'"),
+        (" -- clean up\n  /* all */ truncate table keys", "line 2, column 13: 'truncate'"),
+        ("DROP TABLE keys", "'DROP'"),
+        ("CREATE TABLE copy AS SELECT * FROM keys", "'CREATE'"),
+        ("", "line 1, column 1: no query"),
+    ],
+)
+def test_what_is_no_query_is_refused(
+    headgate: CommandLine, state_dir: Path, sql: str, place: str
+) -> None:
+    three_epochs(state_dir)
+    refused = headgate("state", sql)
+    assert (refused.code, refused.out) == (2, "")
+    assert place in refused.err
+    assert "headgate state --tables" in refused.err
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SHOW TABLES",
+        "EXPLAIN SELECT * FROM keys",
+        "/* a */ (SELECT * FROM keys)",
+        "with x as (select * from keys) select * from x -- delete",
+        "FROM keys",
+    ],
+)
+def test_every_kind_of_question_is_answered(
+    headgate: CommandLine, state_dir: Path, sql: str
+) -> None:
+    three_epochs(state_dir)
+    assert rows(headgate, sql)
+
+
 def test_a_query_or_a_list_of_tables_must_be_asked_for(
     headgate: CommandLine, state_dir: Path
 ) -> None:
