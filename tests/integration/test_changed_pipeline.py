@@ -179,7 +179,7 @@ def test_the_command_refuses_a_changed_query_and_takes_leave_to_drop_state(tmp_p
     assert first.finish() == 0, first.story()
     file.write_text(sql(10))
     refused = HeadgateProcess(*run)
-    assert refused.finish() == 1
+    assert refused.finish() == 2
     (window,) = [o.id for o in plan(sql(20)).operators if o.spec.kind == "window_aggregate"]
     assert "the window changed" in refused.story()
     assert f"--allow-drop-state {window}" in refused.story()

@@ -323,7 +323,7 @@ def test_tls_with_the_right_authority_and_not_with_another(place: Place) -> None
     refused = subprocess.run(
         command, capture_output=True, text=True, cwd=node.folder, env=_with_ca(other_ca)
     )
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "is not to be trusted" in refused.stderr
     service.stop(job)
     assert place.is_exact()

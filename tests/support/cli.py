@@ -53,6 +53,8 @@ class HeadgateProcess:
             env=env,
             start_new_session=True,
         )
+        # The rows of a bare SELECT.
+        self.rows: list[dict[str, Any]] = []
         # Called with every event as it comes, from a thread of its own.
         self._listen = listen
         self.events: list[dict[str, Any]] = []
@@ -60,7 +62,7 @@ class HeadgateProcess:
         self._errors: list[str] = []
         self._threads = [
             threading.Thread(target=self._read_events, daemon=True),
-            threading.Thread(target=self._read_errors, daemon=True),
+            threading.Thread(target=self._read_rows, daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -147,15 +149,19 @@ class HeadgateProcess:
         return "\n".join([f"exit code {self.process.poll()}", *changes, *self._errors[-40:]])
 
     def _read_events(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        """Events are on standard error, and whatever else a program complains about."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if not line.startswith('{"event": '):
+                self._errors.append(line.rstrip())
+                continue
             event = json.loads(line)
             self._incoming.put(event)
-            if self._listen is not None:
+            if self._listen is not None and event["event"] != "Ended":
                 self._listen(event)
         self._incoming.put(None)
 
-    def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self._errors.append(line.rstrip())
+    def _read_rows(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.rows.append(json.loads(line))

@@ -227,7 +227,7 @@ def main() -> None:
 def _complain(error: Exception) -> int | None:
     """Say what went wrong and return the exit code; None for what nobody raised on purpose."""
     # What raised one of our errors has imported them; a command that raises none need not.
-    from headgate.core.errors import HeadgateError, SqlError
+    from headgate.core.errors import HeadgateError, UserError
 
     if not isinstance(error, HeadgateError):
         return None
@@ -237,5 +237,5 @@ def _complain(error: Exception) -> int | None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     # Messages quote what people wrote, and brackets in it are not markup.
     console.print(f"[red]error:[/] {escape(error.message)}")
-    # `run` and `plan` show refused SQL with a caret themselves; this has no text to show.
-    return EXIT_REFUSED if isinstance(error, SqlError) else EXIT_FAILED
+    # What the user gave is refused; what did not answer, or is damaged, has failed.
+    return EXIT_REFUSED if isinstance(error, UserError) else EXIT_FAILED

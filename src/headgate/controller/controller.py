@@ -50,7 +50,7 @@ from headgate.controller.rules.state import is_terminal
 from headgate.controller.rules.states.created import Created
 from headgate.controller.runner import JobRunner
 from headgate.controller.settings import ControllerSettings
-from headgate.controller.status import JobStatus, status_of
+from headgate.controller.status import JobStatus, describe, status_of
 from headgate.controller.store.history import HistoryEntry
 from headgate.controller.store.jobs import JobStore, StoredJob
 from headgate.controller.store.leases import Lease, LeaseHeld
@@ -155,6 +155,10 @@ class Controller:
         self._housekeeping.empty_trash()
         self._store.close()
 
+    def kill_workers(self) -> None:
+        """Kill every worker here, and wait for none: this process is about to end."""
+        self._workforce.local.doom_all()
+
     def subscribe(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
         """Call back on every announcement, from a runner's thread; returns how to end it."""
         return self._announcer.subscribe(callback)
@@ -194,7 +198,7 @@ class Controller:
         The id follows from the pipeline's name, so a job whose database was lost is found again by
         its folder in the state store. `spec` counts from now on.
         """
-        job = job_id_for(refuse_reserved(spec.name, what="job"))
+        job = self.job_of(spec)
         check_spec(spec)
         with self._lock:
             if self._store.get_job(job) is None:
@@ -202,6 +206,14 @@ class Controller:
         restart = RestartRequested(mode="safe", parallelism=spec.parallelism, limits=spec.limits)
         self._command(job, restart, spec)
         return job
+
+    def job_of(self, spec: JobSpec) -> JobId:
+        """Return the id of the one job of this pipeline, which need not exist yet."""
+        return job_id_for(refuse_reserved(spec.name, what="job"))
+
+    def find_job(self, job: JobId) -> JobStatus | None:
+        """Return the job as it is now; None = the database knows none of this id."""
+        return None if self._store.get_job(job) is None else self.job_status(job)
 
     def stop_job(self, job: JobId, mode: StopMode = "checkpoint") -> None:
         self._command(job, StopRequested(mode=mode))
@@ -270,6 +282,17 @@ class Controller:
         return self._status(
             stored, Elsewhere() if self._is_driven(job) else self.membership.look(job)
         )
+
+    def doing(self, job: JobId) -> str:
+        """Say what a job that is driven here is doing; without asking the database, which may hang.
+
+        Empty if it is not driven here.
+        """
+        driven, said = self._jobs.get(job), self._announcer.progress(job)
+        if driven is None:
+            return ""
+        waiting_for = said.progress.waiting_for if said is not None else ""
+        return describe(driven.runner.state, waiting_for, now_ms=self._clock.now_ms())
 
     def job_statuses(self) -> list[JobStatus]:
         elsewhere = self.membership.look()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from headgate.controller.checkpoints.phases import Idle
 from headgate.controller.rules.generation import RunningGeneration
+from headgate.controller.rules.limits import UNLIMITED
 from headgate.controller.rules.state import JobState, is_terminal
 from headgate.controller.rules.states.checkpoint_stopping import CheckpointStopping
 from headgate.controller.rules.states.failed import Failed
@@ -103,20 +106,31 @@ def running_generation(state: JobState) -> RunningGeneration | None:
             return None
 
 
-def describe(state: JobState, waiting_for: str = "") -> str:
+# What it waits for while a generation is brought up, in the order of the phases.
+_STARTING = {
+    "preparing": "looking for the newest checkpoint",
+    "waiting_for_slots": "waiting for slots",
+    "claiming": "claiming the job",
+    "starting": "waiting for Spark to start",
+    "restoring": "waiting for Spark to start",
+}
+
+
+def describe(state: JobState, waiting_for: str = "", *, now_ms: int | None = None) -> str:
     """Say in a few words what the job is doing within its state.
 
-    `waiting_for` is what its worker said last.
+    `waiting_for` is what its worker said last. With `now_ms` it says how long a wait will be.
     """
     match state:
         case Scheduling(phase="waiting_for_slots", waiting=waiting) if waiting:
             return waiting
         case Scheduling(phase="restoring") if waiting_for:
             return f"waiting for {waiting_for}"
-        case Scheduling(phase=phase):
-            return phase.replace("_", " ")
-        case Recovering(phase=phase, reason=reason):
-            return f"{phase}: {reason}"
+        case Scheduling(phase=phase, prepared=prepared):
+            restores = phase == "restoring" and prepared is not None and prepared.plan.subtasks
+            return _STARTING[phase] + (" and restore the state" if restores else "")
+        case Recovering():
+            return _next_try(state, now_ms)
         case Running(running=running):
             return (
                 ""
@@ -130,6 +144,14 @@ def describe(state: JobState, waiting_for: str = "") -> str:
             return error.message
         case _:
             return ""
+
+
+def _next_try(state: Recovering, now_ms: int | None) -> str:
+    limits = state.facts.limits
+    most = "" if limits.restarts_max == UNLIMITED else f" of {limits.restarts_max}"
+    left_ms = 0 if now_ms is None else state.not_before_ms - now_ms
+    when = f" in {math.ceil(left_ms / 1000)} s" if left_ms > 0 else ""
+    return f"retry {state.facts.restarts_used}{most}{when}: {state.reason}"
 
 
 def _in_flight(running: RunningGeneration) -> Epoch | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -74,16 +76,37 @@ def note_text(note: Note) -> str | None:
             return None
 
 
+# Said in other words: what a person sees of a start is what it waits for.
+_QUIET = ("created", "compiling", "restarting")
+# Why a job failed is said once, at its end, with what to do about it.
+_WITHOUT_REASON = ("failing", "failed")
+# From here on the time is shown that something has taken.
+_LONG_SECONDS = 1.0
+# Totals never go back while somebody looks: after a failure, rows are read again.
+_TOTALS = ("rows_in", "rows_out", "rows_late", "rows_bad")
+
+AGAIN = "Ctrl-C again stops at once"
+
+
 @dataclass
 class RunDisplay:
-    """Shows announcements as they come. On a terminal the last line is a live status."""
+    """Shows announcements as they come. On a terminal the last line is a live status.
+
+    Events go to `console`, which is standard error; rows of a bare SELECT go to `rows`, and nothing
+    else does.
+    """
 
     console: Console
     as_json: bool = False
+    rows: TextIO = field(default_factory=lambda: sys.stdout)
     state: str = "created"
     epoch: int = 0
     progress: Progress = field(default_factory=Progress)
     rows_per_second: float = 0.0
+    # What the job is doing within its state, as of now.
+    doing: Callable[[], str] = lambda: ""
+    _stopping: str = ""
+    _entered: float = field(default_factory=time.monotonic)
     _seen: tuple[float, int] = (0.0, 0)
     _live: Live | None = None
 
@@ -94,7 +117,12 @@ class RunDisplay:
             yield self
             return
         with Live(
-            self._status(), console=self.console, refresh_per_second=4, transient=True
+            get_renderable=self._status,
+            console=self.console,
+            refresh_per_second=4,
+            transient=True,
+            # Rows go where a person sends standard output, and not into the status line.
+            redirect_stdout=False,
         ) as live:
             self._live = live
             try:
@@ -104,31 +132,82 @@ class RunDisplay:
 
     def show(self, announcement: Announcement) -> None:
         """Take over one announcement; called from the controller's threads."""
+        self._follow(announcement)
         if self.as_json:
             body: dict[str, Any] = {"event": type(announcement).__name__, **to_python(announcement)}
             if isinstance(announcement, Noted):
                 body["note_kind"] = type(announcement.note).__name__
-            self.console.file.write(json.dumps(body) + "\n")
-            self.console.file.flush()
+            self.say_json(body)
             return
         match announcement:
-            case StateChanged():
-                self.state = announcement.after
-                color = _COLORS.get(announcement.after, "cyan")
-                self._line(
-                    announcement.at_ms,
-                    f"[bold {color}]{announcement.after}[/]  {announcement.reason}",
-                )
-            case Noted():
-                if isinstance(announcement.note, CheckpointNote):
-                    self.epoch = announcement.note.epoch
-                text = note_text(announcement.note)
+            case StateChanged(after=after, reason=reason) if after not in _QUIET:
+                said = self.doing() if after in ("scheduling", "recovering") else reason
+                said = "" if after in _WITHOUT_REASON else said
+                color = _COLORS.get(after, "cyan")
+                self._line(announcement.at_ms, f"[bold {color}]{after}[/]  {escape(said)}")
+            case Noted(note=note):
+                text = note_text(note)
                 if text is not None:
                     self._line(announcement.at_ms, f"[dim]{escape(text)}[/]")
+        if self._live is not None:
+            self._live.refresh()
+
+    def row(self, line: str) -> None:
+        """Show a row of a bare SELECT. Raises `BrokenPipeError` if nobody reads them any more."""
+        if self._live is not None and self.rows.isatty():
+            # Both are the same terminal: the row goes above the status line.
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            return
+        self.rows.write(line + "\n")
+        self.rows.flush()
+
+    def say(self, markup: str) -> None:
+        """Show one more line."""
+        if not self.as_json:
+            self.console.print(markup, highlight=False, soft_wrap=True)
+
+    def say_json(self, body: dict[str, Any]) -> None:
+        """Write one event as a line of JSON."""
+        self.console.file.write(json.dumps(body) + "\n")
+        self.console.file.flush()
+
+    def stopping(self, *, at_once: bool = False) -> None:
+        """A person has asked for the end."""
+        self._stopping = "stopping at once" if at_once else f"stopping; {AGAIN}"
+        if self._live is None:
+            self.say(escape(self._stopping))
+
+    def closing(self) -> None:
+        """The job is at its end, and the process is not yet."""
+        self.say(
+            "waiting for the last writes to the state store, and for the worker to be gone; "
+            "Ctrl-C ends at once"
+        )
+
+    def abandon(self) -> None:
+        """The process ends without waiting for anything: leave the terminal as it was."""
+        if self._live is not None:
+            # Not through the console: whoever has its lock may be what is not waited for.
+            os.write(self.console.file.fileno(), b"\r\x1b[2K\x1b[?25h")
+
+    def totals(self) -> str:
+        """Say what has become of all rows."""
+        progress = self.progress
+        parts = [f"{progress.rows_in:,} rows in", f"{progress.rows_out:,} out"]
+        if progress.rows_late:
+            parts.append(f"{progress.rows_late:,} late")
+        if progress.rows_bad:
+            parts.append(f"{progress.rows_bad:,} dropped")
+        return ", ".join(parts)
+
+    def _follow(self, announcement: Announcement) -> None:
+        match announcement:
+            case StateChanged():
+                self.state, self._entered = announcement.after, time.monotonic()
+            case Noted(note=CheckpointNote(epoch=epoch)):
+                self.epoch = epoch
             case ProgressMade():
                 self._take(announcement.progress)
-        if self._live is not None:
-            self._live.update(self._status())
 
     def _take(self, progress: Progress) -> None:
         now = time.monotonic()
@@ -136,7 +215,10 @@ class RunDisplay:
         if then and progress.rows_in >= rows:
             self.rows_per_second = (progress.rows_in - rows) / max(now - then, 1e-3)
         self._seen = (now, progress.rows_in)
-        self.progress = progress
+        most = {
+            name: max(getattr(progress, name), getattr(self.progress, name)) for name in _TOTALS
+        }
+        self.progress = replace(progress, **most)
 
     def _line(self, at_ms: int, markup: str) -> None:
         moment = datetime.fromtimestamp(at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
@@ -151,12 +233,28 @@ class RunDisplay:
             (f"  in {progress.rows_in:,}  out {progress.rows_out:,}", ""),
             (f"  watermark {format_watermark(progress.watermark)}", ""),
         ]
-        if progress.waiting_for:
-            parts.append((f"  waiting for {progress.waiting_for}", "yellow"))
         if progress.executors is not None:
             parts.append((f"  executors {progress.executors}", ""))
         if progress.lag_rows:
             parts.append((f"  lag {progress.lag_rows:,} rows", "yellow"))
         if progress.rows_late:
             parts.append((f"  late {progress.rows_late:,}", "yellow"))
+        if progress.rows_bad:
+            parts.append((f"  dropped {progress.rows_bad:,}", "yellow"))
+        waits = self._waits_for()
+        if waits:
+            parts.append((f"  {waits}", "yellow"))
         return Text.assemble(*parts)
+
+    def _waits_for(self) -> str:
+        """Say what is being waited for, and for how long already."""
+        seconds = time.monotonic() - self._entered
+        if self._stopping:
+            what = self.doing()
+            return self._stopping.replace("stopping", f"stopping: {what}" if what else "stopping")
+        if self.state == "running":
+            return self.progress.waiting_for and f"waiting for {self.progress.waiting_for}"
+        said = self.doing()
+        if self.state == "recovering" or not said or seconds < _LONG_SECONDS:
+            return said
+        return f"{said} ({seconds:.0f} s)"

@@ -1,13 +1,11 @@
-"""The rows of a bare SELECT on the terminal: the worker appends them to a file, this follows it."""
+"""The rows of a bare SELECT: the worker appends them to a file, this follows it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from rich.console import Console
 
 from headgate.core.graph import PipelineGraph
 from headgate.operators import SinkSpec
@@ -22,10 +20,15 @@ def has_preview(graph: PipelineGraph) -> bool:
 
 
 @contextmanager
-def followed(path: Path, console: Console) -> Iterator[None]:
-    """Print every line that is appended to `path` while the block runs, and at its end."""
+def followed(
+    path: Path, show: Callable[[str], None], on_closed: Callable[[], None]
+) -> Iterator[None]:
+    """Show every line that is appended to `path` while the block runs, and at its end.
+
+    `on_closed` is called once if nobody reads what is shown any more.
+    """
     over = threading.Event()
-    thread = threading.Thread(target=_follow, args=(path, console, over), daemon=True)
+    thread = threading.Thread(target=_follow, args=(path, show, on_closed, over), daemon=True)
     thread.start()
     try:
         yield
@@ -34,7 +37,12 @@ def followed(path: Path, console: Console) -> Iterator[None]:
         thread.join()
 
 
-def _follow(path: Path, console: Console, over: threading.Event) -> None:
+def _follow(
+    path: Path,
+    show: Callable[[str], None],
+    on_closed: Callable[[], None],
+    over: threading.Event,
+) -> None:
     shown = 0
     while True:
         # Asked before reading, so that what was appended until the end is still read.
@@ -45,7 +53,12 @@ def _follow(path: Path, console: Console, over: threading.Event) -> None:
                 data = file.read()
             whole = data[: data.rfind(b"\n") + 1]
             shown += len(whole)
-            for line in whole.decode(errors="replace").splitlines():
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            try:
+                # Not `splitlines`: a text may hold characters that end a line elsewhere.
+                for line in whole.decode(errors="replace").split("\n")[:-1]:
+                    show(line)
+            except BrokenPipeError:
+                on_closed()
+                return
         if last:
             return

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 
 from headgate.components import PREVIEW_PATH, configured_controller
 from headgate.config import Config
@@ -17,61 +15,70 @@ from headgate.controller.controller import Controller
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.status import JobStatus
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import JobId
+from headgate.core.ids import NO_GENERATION
 from headgate.embedded.display import RunDisplay
+from headgate.embedded.interrupts import heard
 from headgate.embedded.preview import followed, has_preview
+from headgate.embedded.stopping import Stopper
 
 WEEK_SECONDS = 7 * 24 * 3600.0
+# When the end takes longer than this, a person is told what it waits for.
+PATIENCE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended, and where its last worker's log is."""
+    """How a job ended, where its last worker's log is, and what the process should exit with."""
 
     status: JobStatus
     log_path: Path
+    seconds: float
+    exit_code: int
 
 
 def run_job(config: Config, spec: JobSpec, graph: PipelineGraph, display: RunDisplay) -> Ended:
-    """Run the job to its end, with an embedded controller; the display shows what happens."""
-    controller = configured_controller(config)
+    """Run the job to its end, with an embedded controller; the display shows what happens.
+
+    Interrupts are heard from before the first file is opened until everything is closed.
+    """
+    begun = time.monotonic()
+    stopper = Stopper(display)
+    with heard(stopper.interrupt):
+        controller = configured_controller(config)
+        try:
+            controller.subscribe(display.show)
+            controller.subscribe(stopper.take)
+            controller.start(take_up=False)
+            with display.running(), ExitStack() as stack:
+                if has_preview(graph):
+                    folder = stack.enter_context(TemporaryDirectory(prefix="headgate-"))
+                    rows = Path(folder) / "rows"
+                    spec = replace(spec, planner_options={PREVIEW_PATH: str(rows)})
+                    # Without a reader there is nobody to run it for.
+                    stack.enter_context(followed(rows, display.row, stopper.interrupt))
+                job = controller.job_of(spec)
+                display.doing = lambda: controller.doing(job)
+                before = controller.find_job(job)
+                controller.attach_job(spec)
+                stopper.attach(controller, job, before.generation if before else NO_GENERATION)
+                status = controller.wait_for(job, lambda s: s.terminal, WEEK_SECONDS)
+                code = stopper.job_ended(status)
+            return Ended(
+                status=status,
+                log_path=controller.log_path(status.job, status.generation),
+                seconds=time.monotonic() - begun,
+                exit_code=code,
+            )
+        finally:
+            _close(controller, display)
+
+
+def _close(controller: Controller, display: RunDisplay) -> None:
+    """Close it; whoever waits for that is told, and how not to."""
+    told = threading.Timer(PATIENCE_SECONDS, display.closing)
+    told.daemon = True
+    told.start()
     try:
-        controller.subscribe(display.show)
-        controller.start(take_up=False)
-        with display.running(), ExitStack() as stack:
-            if has_preview(graph) and not display.as_json:
-                rows = Path(stack.enter_context(TemporaryDirectory(prefix="headgate-"))) / "rows"
-                spec = replace(spec, planner_options={PREVIEW_PATH: str(rows)})
-                stack.enter_context(followed(rows, display.console))
-            status = run_to_end(controller, controller.attach_job(spec))
-        return Ended(status, controller.log_path(status.job, status.generation))
-    finally:
         controller.close()
-
-
-def run_to_end(controller: Controller, job: JobId) -> JobStatus:
-    """Wait until the job has ended; the first interrupt stops it orderly, the second at once."""
-    with _interrupts(controller, job):
-        return controller.wait_for(job, lambda status: status.terminal, WEEK_SECONDS)
-
-
-@contextmanager
-def _interrupts(controller: Controller, job: JobId) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        # Python delivers signals to the main thread only: whoever has it decides about them.
-        yield
-        return
-    asked = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        # A thread: the handler may have interrupted whatever holds the controller's lock.
-        mode = "immediate" if asked.is_set() else "checkpoint"
-        asked.set()
-        threading.Thread(target=controller.stop_job, args=(job, mode), daemon=True).start()
-
-    previous = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        told.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,8 +86,11 @@ def run_pipeline(request: RunRequest) -> RunResult:
         allow_skip_published=request.allow_skip_published,
     )
     check_places(graph, spec)
-    console = Console(highlight=False, file=io.StringIO() if request.quiet else None)
-    ended = run_job(config, spec, graph, RunDisplay(console))
+    # Quiet is quiet: of rows, too.
+    nowhere = io.StringIO()
+    console = Console(highlight=False, stderr=True, file=nowhere if request.quiet else None)
+    display = RunDisplay(console, rows=nowhere if request.quiet else sys.stdout)
+    ended = run_job(config, spec, graph, display)
     status, progress = ended.status, ended.status.progress
     if status.state == "failed":
         raise PipelineFailed(status.error or ErrorInfo(message=status.doing), ended.log_path)

@@ -51,21 +51,21 @@ def taken_port() -> Iterator[str]:
         ("pln totals.sql", 2, "Did you mean 'plan'"),
         ("plan totals.sql --jsn", 2, "Possible options: --json"),
         ("run", 2, "Missing argument 'file'"),
-        ("run nofile.sql", 1, "cannot read the SQL file 'nofile.sql'"),
-        ("run totals.sql --config no.toml", 1, "cannot read the settings in 'no.toml'"),
-        ("run totals.sql --state-dir totals.sql", 1, "Name one that can be written to with"),
-        ("run totals.sql --state-dir /proc/nowhere", 1, "Name one that can be written to with"),
-        ("run totals.sql --state-dir ftp://x", 1, "give a path, file:///path, s3://bucket/prefix"),
-        ("run totals.sql --checkpoint-interval soon", 1, "write for example 10s, 500ms or 2m"),
+        ("run nofile.sql", 2, "cannot read the SQL file 'nofile.sql'"),
+        ("run totals.sql --config no.toml", 2, "cannot read the settings in 'no.toml'"),
+        ("run totals.sql --state-dir totals.sql", 2, "Name one that can be written to with"),
+        ("run totals.sql --state-dir /proc/nowhere", 2, "Name one that can be written to with"),
+        ("run totals.sql --state-dir ftp://x", 2, "give a path, file:///path, s3://bucket/prefix"),
+        ("run totals.sql --checkpoint-interval soon", 2, "write for example 10s, 500ms or 2m"),
         ("serve --port 0 --database sqlite:////proc/no/x.db", 1, "named by --database"),
         ("serve --port 0 --database postgresql://127.0.0.1:1/x", 1, "Connection refused"),
         ("serve --port 0 --database oracle-of-delphi://x", 1, "postgresql://user@host/name"),
         ("serve --host 192.0.2.1 --token 0123456789abcdef", 1, "Name an address of this machine"),
-        ("checkpoints --state-dir nowhere", 1, "name it with --state-dir"),
-        ("checkpoints --state-dir empty", 1, "name another place with --state-dir"),
-        ("inspect 1 --state-dir empty --job x", 1, "`headgate checkpoints --state-dir empty`"),
+        ("checkpoints --state-dir nowhere", 2, "name it with --state-dir"),
+        ("checkpoints --state-dir empty", 2, "name another place with --state-dir"),
+        ("inspect 1 --state-dir empty --job x", 2, "`headgate checkpoints --state-dir empty`"),
         ("jobs --url http://127.0.0.1:1", 1, "start one with `headgate serve`"),
-        ("jobs --url 127.0.0.1:8642", 1, "write http://host:port"),
+        ("jobs --url 127.0.0.1:8642", 2, "write http://host:port"),
     ],
 )
 def test_message_says_what_to_do(folder: Path, line: str, code: int, remedy: str) -> None:
@@ -96,7 +96,7 @@ def test_service_that_wants_a_token_says_how_to_give_it(folder: Path) -> None:
     with serving(folder, token="correct horse battery staple") as running:
         for given in ((), ("--token", "something else entirely")):
             ended, said = headgate(folder, "jobs", "--url", running.url, *given)
-            assert ended == 1
+            assert ended == 2
             assert "give it with --token or HEADGATE_TOKEN" in said
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from headgate.cli.local.pipeline_file import read_pipeline
 from headgate.cli.local.plan import planned_or_exit, tell_functions
@@ -21,9 +22,13 @@ from headgate.cli.options import (
 )
 from headgate.components import check_places, job_spec, process_code
 from headgate.config import load_config
+from headgate.core.durations import format_duration
 from headgate.core.errors import UserError
+from headgate.core.model import to_python
 from headgate.embedded.display import RunDisplay
+from headgate.embedded.interrupts import HEARD
 from headgate.embedded.running import Ended, run_job
+from headgate.embedded.stopping import EXIT_FAILED, EXIT_SIGNALLED
 
 
 def run(
@@ -60,9 +65,16 @@ def run(
 ) -> None:
     """Run a pipeline until its data ends, it fails, or Ctrl-C stops it.
 
-    With the same state dir and name it resumes where it left off, at any parallelism. Ctrl-C takes
-    a final checkpoint and stops; a second one stops at once. Exit codes: 0 finished or stopped,
-    1 failed, 2 refused SQL.
+    With the same state dir and name it resumes where it left off, at any parallelism. Rows of a
+    bare SELECT go to standard output, everything else to standard error; with --json both as lines
+    of JSON.
+
+    Ctrl-C takes a final checkpoint and stops; a second one stops at once, whatever does not answer.
+
+    Exit codes: 0 finished, or stopped with everything committed; 1 failed, or stopped while it was
+    failing; 2 refused before it was started: SQL, options, settings, or state that does not fit;
+    130 (Ctrl-C) or 143 (SIGTERM) stopped at once: what came after the last checkpoint is
+    done again by the next run.
     """
     given = read_pipeline(file, udfs)
     tell_functions(given)
@@ -92,15 +104,53 @@ def run(
         allow_skip_published=allow_skip_published,
     )
     check_places(graph, spec)
-    # Events as JSON are for programs: nothing else may stand between them.
-    console = Console(highlight=False)
-    ended = run_job(config, spec, graph, RunDisplay(console, as_json=as_json))
-    status = ended.status
+    console = Console(stderr=True, highlight=False)
+    display = RunDisplay(console, as_json=as_json)
+    ended = run_job(config, spec, graph, display)
+    report(ended, display)
+    raise typer.Exit(ended.exit_code)
+
+
+def report(ended: Ended, display: RunDisplay) -> None:
+    """Say once how it ended: a failure with its remedy and the log, and what was done in all."""
+    status, progress = ended.status, display.progress
+    if display.as_json:
+        display.say_json(
+            {
+                "event": "Ended",
+                "job": status.job,
+                "state": status.state,
+                "exit_code": ended.exit_code,
+                "epoch": status.committed_epoch,
+                "rows_in": progress.rows_in,
+                "rows_out": progress.rows_out,
+                "rows_late": progress.rows_late,
+                "rows_bad": progress.rows_bad,
+                "seconds": round(ended.seconds, 3),
+                "error": None if status.error is None else to_python(status.error),
+                "log": str(ended.log_path),
+            }
+        )
+        return
     if status.state == "failed":
-        _explain_failure(ended)
-        raise typer.Exit(1)
-    if not as_json:
-        console.print(f"{status.pipeline}: {status.state}, epoch {status.committed_epoch}")
+        _explain_failure(ended, display)
+    took = format_duration(ended.seconds * 1000)
+    name = escape(f"{status.pipeline}: {status.state}")
+    display.say(f"{name}, epoch {status.committed_epoch}; {display.totals()}; {took}")
+    how = _CAVEATS.get(ended.exit_code) if status.state == "stopped" else None
+    if how is not None:
+        display.say(how)
+
+
+_CAVEATS = {
+    EXIT_FAILED: "[yellow]It was failing when it was stopped:[/] run it again to see whether it "
+    "still does; it goes on from its last checkpoint.",
+    **dict.fromkeys(
+        (EXIT_SIGNALLED + number for number in HEARD),
+        "[yellow]Stopped at once:[/] what came after its last checkpoint is done again by the next "
+        "run.",
+    ),
+}
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
@@ -114,16 +164,13 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
     return parsed
 
 
-def _explain_failure(ended: Ended) -> None:
+def _explain_failure(ended: Ended, display: RunDisplay) -> None:
     status = ended.status
-    error = Console(stderr=True, highlight=False)
     if status.error is None:
-        error.print(f"[red]failed:[/] {status.doing}")
+        display.say(f"[red]failed:[/] {escape(status.doing)}")
         return
     where = f" in operator {status.error.operator}" if status.error.operator else ""
-    error.print(f"[red]failed{where}:[/] ", end="")
-    error.print(status.error.message, markup=False, soft_wrap=True)
-    error.print(
-        f"[dim]code {status.error.code}, {status.error.domain} error; worker log: "
-        f"{ended.log_path}[/]"
-    )
+    display.say(f"[red]failed{escape(where)}:[/] {escape(status.error.message)}")
+    # A job that was refused before it had a worker has no log.
+    log = f"; worker log: {ended.log_path}" if ended.log_path.exists() else ""
+    display.say(f"[dim]code {status.error.code}, {status.error.domain} error{escape(log)}[/]")

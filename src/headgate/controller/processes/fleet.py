@@ -155,6 +155,13 @@ class LocalFleet:
             self._started.pop(job, None)
             self._armed.discard(job)
 
+    def doom_all(self) -> None:
+        """Kill everything that runs here, without waiting for its end."""
+        with self._lock:
+            children = [*self._children.values(), *self._spares]
+        for child in children:
+            child.doom()
+
     def kill_all(self) -> None:
         with self._lock:
             workers = list(self._children)
