@@ -9,7 +9,7 @@ from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import NO_EPOCH, Generation, JobId
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state.cleanup.retention import CleanupReport, run_cleanup
+from headgate.state.cleanup.retention import run_cleanup
 from headgate.state.protocol import layout
 from headgate.state.protocol.writes import highest_claimed
 
@@ -33,21 +33,17 @@ class Strays:
 
 
 def find_strays(
-    store: ObjectStore,
-    job: JobId,
     *,
     listing: Sequence[ObjectInfo],
     referenced: Collection[str],
+    garbage: Collection[str],
     newest: CheckpointRef | None,
-    now_ms: int,
 ) -> Strays:
     """Sort what is in the listing and not among the referenced files."""
-    rehearsal = _Rehearsal(store)
-    remove_garbage(rehearsal, job, now_ms=now_ms)
-    garbage, unfinished, held_back, unknown = [], [], [], []
+    found, unfinished, held_back, unknown = [], [], [], []
     for info in listing:
-        if info.path in rehearsal.deleted:
-            garbage.append(info)
+        if info.path in garbage:
+            found.append(info)
         elif info.path in referenced or _is_record(info.path):
             continue
         elif not _is_data(info.path):
@@ -56,22 +52,24 @@ def find_strays(
             unfinished.append(info)
         else:
             held_back.append(info)
-    return Strays(tuple(garbage), tuple(unfinished), tuple(held_back), tuple(unknown))
+    return Strays(tuple(found), tuple(unfinished), tuple(held_back), tuple(unknown))
 
 
-def remove_garbage(store: ObjectStore, job: JobId, *, now_ms: int) -> CleanupReport:
-    """Delete what can never become part of a checkpoint, and no checkpoint.
+def garbage_of(store: ObjectStore, job: JobId, *, now_ms: int) -> tuple[str, ...]:
+    """Return what can never become part of a checkpoint, in the order in which it may be deleted.
 
-    Safe beside a running job: see `retention.py`.
+    It stays garbage for ever, also beside a running job: see `retention.py`.
     """
     try:
         live = highest_claimed(store, job)
     except CheckpointInvalid:
         # The fence is that of another job or a later version: nothing here is ours to delete.
-        return CleanupReport(fenced=True)
+        return ()
     if live is None:
-        return CleanupReport()
-    return run_cleanup(store, job, keep_last=KEEP_ALL, live_generation=live, now_ms=now_ms)
+        return ()
+    rehearsal = _Rehearsal(store)
+    run_cleanup(rehearsal, job, keep_last=KEEP_ALL, live_generation=live, now_ms=now_ms)
+    return tuple(rehearsal.deleted)
 
 
 @dataclass
@@ -79,7 +77,8 @@ class _Rehearsal:
     """A store that notes what would be deleted."""
 
     inner: ObjectStore
-    deleted: set[str] = field(default_factory=set)
+    # In this order, each once.
+    deleted: dict[str, None] = field(default_factory=dict)
 
     def get(self, path: str) -> bytes:
         return self.inner.get(path)
@@ -100,10 +99,10 @@ class _Rehearsal:
         return self.inner.list(prefix, after=after)
 
     def delete(self, path: str) -> None:
-        self.deleted.add(path)
+        self.deleted[path] = None
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        self.deleted.update(paths)
+        self.deleted.update(dict.fromkeys(paths))
 
 
 def _is_record(path: str) -> bool:

@@ -15,13 +15,12 @@ from headgate.core.errors import CheckpointInvalid
 from headgate.core.ids import NO_EPOCH, Epoch, JobId
 from headgate.core.model import model
 from headgate.core.ports import ObjectInfo, ObjectStore
-from headgate.state.cleanup.decisions import ancestors_kept
 from headgate.state.cleanup.strays import Strays, find_strays
 from headgate.state.inspection import findings
 from headgate.state.inspection.findings import Finding
+from headgate.state.inspection.repair_plan import RepairPlan, log_gaps, plan_repairs
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import (
-    EpochLog,
     read_epoch_record,
     read_log,
     read_manifest,
@@ -88,22 +87,24 @@ class _Checkup:
         self._output_damage: dict[str, _Damage] = {}
         self._files: dict[str, int] = {}
         self._findings: list[Finding] = []
+        self._plan = RepairPlan()
 
     def run(self, now_ms: int) -> Diagnosis:
         # Before the checkpoints are read: a file that is newer than the listing is not missing
         # from it, and a stray of the listing that became part of a checkpoint since is none.
         listing = list(self._store.list(""))
+        self._plan = plan_repairs(self._store, self._job, now_ms=now_ms)
         self._look_at_fence()
         for epoch in self._epochs():
             self._look_at_record(epoch)
-        self._look_at_log(listing)
+        self._look_at_log()
         for manifest in list(self._manifests.values()):
             self._look_at_checkpoint(manifest)
         self._look_at_savepoints()
         self._look_at_small_records(listing)
         outlook = self._outlook()
         self._explain_damage(outlook)
-        self._look_at_strays(listing, now_ms)
+        self._look_at_strays(listing)
         return Diagnosis(
             job=self._job,
             newest=self._log.newest,
@@ -165,6 +166,9 @@ class _Checkup:
                 self._findings.append(findings.unfinished_fork(epoch))
                 return
             self._note(self._state_damage, error.detail or str(epoch), error, epoch)
+            if record_error is not None and epoch in self._plan.epochs:
+                # Which manifest it named is certain once others are written again.
+                self._findings.append(findings.rewritable(epoch, record_error))
             return
         if record_error is not None:
             self._findings.append(findings.relocated(epoch, record_error))
@@ -184,26 +188,18 @@ class _Checkup:
             return False
         return claim.claimant.startswith(CLAIMANT)
 
-    def _look_at_log(self, listing: Iterable[ObjectInfo]) -> None:
+    def _look_at_log(self) -> None:
         for epoch, record in self._records.items():
             before = self._records.get(Epoch(epoch - 1))
             if before is not None and record.previous != before.ref:
                 self._findings.append(findings.broken_chain(record, before))
-        gap = log_gap(self._log, self._manifests.values())
-        if gap is None:
-            return
-        first, last = gap
-        found = {layout.checkpoint_of(i.path) for i in listing if i.path.endswith("/manifest.json")}
-        epochs = sorted({c[1] for c in found if c is not None and first <= c[1] <= last})
-        restorable = tuple(epoch for epoch in epochs if self._has_manifest(epoch))
-        self._findings.append(findings.gap(first, last, restorable))
-
-    def _has_manifest(self, epoch: Epoch) -> bool:
-        try:
-            self._examiner.manifest(epoch)
-        except CheckpointInvalid:
-            return False
-        return True
+        lost = [epoch for epoch in self._plan.epochs if epoch not in self._epochs()]
+        for first, last in log_gaps(self._log, self._manifests.values()):
+            restorable = tuple(epoch for epoch in lost if first <= epoch <= last)
+            self._findings.append(findings.gap(first, last, restorable))
+            lost = [epoch for epoch in lost if epoch not in restorable]
+        if lost:
+            self._findings.append(findings.lost_records(tuple(lost)))
 
     def _look_at_small_records(self, listing: Iterable[ObjectInfo]) -> None:
         """Markers and generation records: for people, and as witnesses; that they exist counts."""
@@ -297,14 +293,12 @@ class _Checkup:
 
     # ---- everything else ----
 
-    def _look_at_strays(self, listing: list[ObjectInfo], now_ms: int) -> None:
+    def _look_at_strays(self, listing: list[ObjectInfo]) -> None:
         strays: Strays = find_strays(
-            self._store,
-            self._job,
             listing=listing,
-            referenced=self._files.keys(),
+            referenced=self._files.keys() | self._plan.restored,
+            garbage={info.path for info in self._plan.garbage},
             newest=self._newest_ref(),
-            now_ms=now_ms,
         )
         self._findings.extend(findings.strays(strays))
 
@@ -321,20 +315,3 @@ def files_of(metadata: Iterable[OperatorCheckpointMetadata]) -> dict[str, RunRef
             found.update((run.path, run) for table in subtask.tables for run in table.runs)
             found.update((file.path, file) for file in subtask.staged)
     return found
-
-
-def log_gap(log: EpochLog, manifests: Iterable[Manifest]) -> tuple[Epoch, Epoch] | None:
-    """Return the first and the last epoch that the log should have and has not.
-
-    Records before the newest unbroken stretch are in order if a checkpoint of the stretch would
-    be rebuilt from them: retention keeps just those.
-    """
-    if not log.epochs:
-        return None
-    present = set(log.epochs)
-    start = log.epochs[-1]
-    while Epoch(start - 1) in present:
-        start = Epoch(start - 1)
-    kept = ancestors_kept(m for m in manifests if m.epoch >= start)
-    older = [epoch for epoch in log.epochs if epoch < start and epoch not in kept]
-    return (Epoch(max(older) + 1), Epoch(start - 1)) if older else None

@@ -171,6 +171,33 @@ def gap(first: Epoch, last: Epoch, restorable: tuple[Epoch, ...]) -> Finding:
     )
 
 
+def lost_records(epochs: tuple[Epoch, ...]) -> Finding:
+    """Say what complete checkpoints without a record are that come before all the others."""
+    return Finding(
+        severity="note",
+        code="records_lost",
+        problem=f"There is no record of {epochs_text(epochs)}, though the checkpoint is complete.",
+        meaning="The job does not need it to come back. It was deleted by hand, or a cleanup was "
+        "interrupted.",
+        remedy=f"--repair writes the record of {epochs_text(epochs)} again.",
+        epochs=epochs,
+        repairable=True,
+    )
+
+
+def rewritable(epoch: Epoch, error: CheckpointInvalid) -> Finding:
+    return Finding(
+        severity="warning",
+        code="record_damaged",
+        problem=f"The record of epoch {epoch} cannot be read: {error.message}.",
+        meaning="Which checkpoint it named is certain as soon as a later record is there again.",
+        remedy="--repair writes the records again from the manifests.",
+        epochs=(epoch,),
+        path=layout.epoch_record(epoch),
+        repairable=True,
+    )
+
+
 def small_record(error: CheckpointInvalid, path: str) -> Finding:
     return Finding(
         severity="note",

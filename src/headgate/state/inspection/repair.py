@@ -5,24 +5,23 @@
   aside in `set-aside/`, never thrown away.
 - Files that can never become part of a checkpoint: they are deleted as a cleanup would.
 
-Everything else heals by itself (`recovery/backend.py`), or needs a person: a file from a copy, or
-the word that output may be missing.
+`repair_plan.py` says which; everything else heals by itself (`recovery/backend.py`), or needs a
+person: a file from a copy, or the word that output may be missing.
 """
 
 from __future__ import annotations
 
-from headgate.core.errors import CheckpointInvalid, ObjectNotFound
+from headgate.core.errors import InternalError
 from headgate.core.ids import Epoch, JobId
 from headgate.core.model import model
-from headgate.core.ports import ObjectStore
-from headgate.state.cleanup.strays import SET_ASIDE, remove_garbage
-from headgate.state.inspection.doctor import log_gap
-from headgate.state.inspection.findings import REWRITABLE
+from headgate.core.ports import ObjectInfo, ObjectStore
+from headgate.state.cleanup.strays import SET_ASIDE
+from headgate.state.inspection.repair_plan import RecordRepair, plan_repairs
 from headgate.state.protocol import layout
-from headgate.state.protocol.checkpoint_facts import record_of
-from headgate.state.protocol.epoch_log import read_epoch_record, read_log
-from headgate.state.protocol.records import Manifest, encode, fetch, sha256_hex
-from headgate.state.recovery.examine import Examiner
+from headgate.state.protocol.records import sha256_hex
+
+# So many objects are deleted with one request.
+_PAGE = 1_000
 
 
 @model
@@ -41,83 +40,50 @@ class Repairs:
 
 
 def repair(store: ObjectStore, job: JobId, *, now_ms: int) -> Repairs:
-    """Repair what can be. Safe beside a running job; may be interrupted and repeated."""
-    # Records first: what they name is then plainly in use.
-    rewritten, set_aside = _rewrite_records(store, job)
-    report = remove_garbage(store, job, now_ms=now_ms)
+    """Repair what can be. Safe beside a running job; may be interrupted and repeated.
+
+    Records first, the oldest of them first, so that the log never gets a gap that it had not. After
+    each the rest is planned anew: what is there now decides, not what was there at the beginning.
+    Only when no record is left to be written is it certain what belongs to no checkpoint.
+    """
+    rewritten: list[Epoch] = []
+    set_aside: list[str] = []
+    while (plan := plan_repairs(store, job, now_ms=now_ms)).records:
+        first = plan.records[0]
+        if first.epoch in rewritten:
+            raise InternalError(
+                f"the record of epoch {first.epoch} was written and cannot be read: the store does"
+                " not keep what it is given. Nothing was deleted",
+                code="repair",
+            )
+        kept = _write_record(store, first)
+        if kept is not None:
+            set_aside.append(kept)
+        rewritten.append(first.epoch)
+    _delete(store, plan.garbage)
     return Repairs(
         records_rewritten=tuple(rewritten),
         set_aside=tuple(set_aside),
-        objects_deleted=report.objects,
-        bytes_deleted=report.bytes,
+        objects_deleted=len(plan.garbage),
+        bytes_deleted=sum(info.bytes for info in plan.garbage),
     )
 
 
-def _rewrite_records(store: ObjectStore, job: JobId) -> tuple[list[Epoch], list[str]]:
-    examiner = Examiner(store, job)
-    rewritten: list[Epoch] = []
-    set_aside: list[str] = []
-    for epoch, manifest in _found_without_record(store, job, examiner):
-        path = layout.manifest(manifest.generation, manifest.epoch, manifest.attempt)
-        record = record_of(manifest, path, fetch(store, path))
-        where = layout.epoch_record(epoch)
-        kept = _set_aside(store, where)
-        if kept is None:
-            # Nothing is there, so whoever else writes it now, writes the same or loses.
-            store.create(where, encode(record))
-        else:
-            # Replaced in one step: the place of a record must never be free for another.
-            store.put(where, encode(record))
-            set_aside.append(kept)
-        rewritten.append(epoch)
-    return rewritten, set_aside
-
-
-def _found_without_record(
-    store: ObjectStore, job: JobId, examiner: Examiner
-) -> list[tuple[Epoch, Manifest]]:
-    """Return the epochs whose record is lost or damaged, and whose manifest is certain."""
-    found: list[tuple[Epoch, Manifest]] = []
-    for epoch in _suspects(store, examiner):
-        try:
-            read_epoch_record(store, job, epoch)
-        except CheckpointInvalid as error:
-            if error.code in REWRITABLE:
-                try:
-                    found.append((epoch, examiner.manifest(epoch)))
-                except CheckpointInvalid:
-                    # Nobody can say which checkpoint it was; `doctor` reports that.
-                    continue
-    return found
-
-
-def _suspects(store: ObjectStore, examiner: Examiner) -> list[Epoch]:
-    """Return the epochs that have, or should have, a record."""
-    log = read_log(store)
-    if log.newest is None:
-        return []
-    suspects = {*log.epochs, log.newest}
-    manifests: list[Manifest] = []
-    for epoch in suspects:
-        try:
-            manifests.append(examiner.manifest(epoch))
-        except CheckpointInvalid:
-            continue
-    gap = log_gap(log, manifests)
-    if gap is not None:
-        for info in store.list(layout.GENERATIONS):
-            checkpoint = layout.checkpoint_of(info.path)
-            if checkpoint is not None and gap[0] <= checkpoint[1] <= gap[1]:
-                suspects.add(checkpoint[1])
-    return sorted(suspects)
-
-
-def _set_aside(store: ObjectStore, path: str) -> str | None:
-    """Copy what is at `path` to where nothing reads it; None if there is nothing."""
-    try:
-        data = store.get(path)
-    except ObjectNotFound:
+def _write_record(store: ObjectStore, record: RecordRepair) -> str | None:
+    """Write a record; return where what was there before is kept."""
+    where = layout.epoch_record(record.epoch)
+    if record.damaged is None:
+        # Nothing is there, so whoever else writes it now, writes the same or loses.
+        store.create(where, record.data)
         return None
-    kept = f"{SET_ASIDE}/{path}.{sha256_hex(data)[:12]}"
-    store.create(kept, data)
+    kept = f"{SET_ASIDE}/{where}.{sha256_hex(record.damaged)[:12]}"
+    store.create(kept, record.damaged)
+    # Replaced in one step: the place of a record must never be free for another.
+    store.put(where, record.data)
     return kept
+
+
+def _delete(store: ObjectStore, garbage: tuple[ObjectInfo, ...]) -> None:
+    paths = [info.path for info in garbage]
+    for start in range(0, len(paths), _PAGE):
+        store.delete_many(paths[start : start + _PAGE])
