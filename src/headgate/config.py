@@ -37,6 +37,7 @@ _OTHERS = (
     FILE_VARIABLE,
     "HEADGATE_FAILPOINTS",
     "HEADGATE_FAILPOINTS_DIR",
+    "HEADGATE_SHELL_HISTORY",
     "HEADGATE_WORKER_TOKEN",
 )
 # Kubernetes gives every pod variables of this form for a service that is called "headgate".

@@ -26,7 +26,7 @@ from headgate.warm.worker import QueryEvent, WarmWorker
 
 LOOK_SECONDS = 0.25
 # A query that does not end within this time after Ctrl-C takes its worker with it.
-CANCEL_SECONDS = 5.0
+CANCEL_SECONDS = 20.0
 # From then on the last line says what the query does.
 QUIET_SECONDS = 2.0
 
@@ -203,8 +203,7 @@ class QueryRun:
         else:
             # Spark goes on starting; the query is taken back before it begins.
             worker.cancel(number)
-        if self._interrupted:
-            self._screen.note("the query has ended")
+        self._say_count()
         return HowEnded.INTERRUPTED if self._interrupted else HowEnded.DONE
 
     @contextmanager

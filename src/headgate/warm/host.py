@@ -24,6 +24,7 @@ from headgate.connectors.base import Sink
 from headgate.core.errors import ErrorInfo, InternalError, error_info
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
+from headgate.core.jvm_folder import elsewhere
 from headgate.core.messages import SPARK_VARIABLE, SpareSettings
 from headgate.core.model import from_json, to_json
 from headgate.engine.batch.context import BatchRequest
@@ -47,6 +48,8 @@ from headgate.warm.messages import (
 from headgate.warm.rows_sink import RowsSink
 
 log = logging.getLogger("headgate.warm")
+
+CANCEL_AGAIN_SECONDS = 0.25
 
 # Run once before anybody asks: what the first query loads and compiles takes a second or two.
 _FIRST_QUERY = """
@@ -85,6 +88,8 @@ class Host:
         self._sending = threading.Lock()
         self._asked: queue.Queue[RunQuery] = queue.Queue()
         self._lock = threading.Lock()
+        # Told when a query has ended.
+        self._ended = threading.Condition(self._lock)
         self._running: tuple[int, Rehearsal] | None = None
         self._cancelled: set[int] = set()
         threading.Thread(target=self._listen, name="requests", daemon=True).start()
@@ -150,6 +155,7 @@ class Host:
                 with self._lock:
                     self._running = None
                     self._cancelled.discard(asked.query)
+                    self._ended.notify_all()
         if outcome.cancelled:
             return False, None
         failure = outcome.failures[0].error if outcome.failures else None
@@ -171,13 +177,20 @@ class Host:
     def _cancel(self, number: int) -> None:
         with self._lock:
             self._cancelled.add(number)
-            running = self._running
-        if running is not None and running[0] == number:
-            running[1].cancel()
+        threading.Thread(target=self._cancel_until_over, args=(number,), daemon=True).start()
+
+    def _cancel_until_over(self, number: int) -> None:
+        """Cancel more than once: a job of Spark that begins just then would run to its end."""
+        with self._ended:
+            while self._running is not None and self._running[0] == number:
+                self._running[1].cancel()
+                self._ended.wait(CANCEL_AGAIN_SECONDS)
 
     def _end(self) -> None:
         """End at once, whatever runs: the JVM ends with the pipe to it."""
-        shutil.rmtree(self._settings.scratch_dir, ignore_errors=True)
+        scratch = self._settings.scratch_dir
+        for folder in filter(None, (scratch, elsewhere(scratch))):
+            shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 

@@ -66,7 +66,7 @@ class WarmWorker:
             master="local",
             parallelism=parallelism,
             spark_conf=spark_conf or {},
-            scratch_dir=str(self._folder / "scratch"),
+            scratch_dir=str(self._folder),
         )
         with self._log.open("wb") as output, theirs:
             command = [sys.executable, "-m", "headgate.warm", "--socket", str(theirs.fileno())]
@@ -159,7 +159,7 @@ class WarmWorker:
             return []
 
     def _remove_folder(self) -> None:
-        sockets = elsewhere(str(self._folder / "scratch"))
+        sockets = elsewhere(str(self._folder))
         for folder in filter(None, (str(self._folder), sockets)):
             shutil.rmtree(folder, ignore_errors=True)
 
