@@ -69,9 +69,10 @@ Not measured here: Nexmark (W3).
 
 `python -m bench.first_row --rounds 3` measures what a person waits for: from the start of
 `headgate run` to its first row on standard output, from the start of `headgate shell` to the
-prompt and until Spark is up, and from Enter at the warm prompt to the first row, over a file of
-10,000 rows and over a stream. Real commands, the shell in a terminal of its own; medians, with
-the load average beside them. A processor that others use shows in every figure of it.
+prompt and to the first row of a query that is asked at once, and from Enter at the warm prompt to
+the first row, over a file of 10,000 rows and over a stream. Real commands, the shell in a
+terminal of its own; medians, with the load average beside them. A processor that others use shows
+in every figure of it.
 """
 
 

@@ -19,12 +19,11 @@ from headgate.controller.rules.spec import JobSpec
 from headgate.controller.settings import ControllerSettings, Retention
 from headgate.core.errors import ExternalError, InternalError, UserError
 from headgate.core.graph import PipelineGraph
+from headgate.core.masters import default_parallelism
 from headgate.operators import ProcessSpec, SinkSpec
 from headgate.planner import plan
 from headgate.planner.local_paths import refuse_local_paths
 from headgate.storage.folder import is_local, local_path
-
-PARALLELISM_DEFAULT_MAX = 4
 
 # A planner option of a job: the file that its previews are appended to.
 PREVIEW_PATH = "preview_path"
@@ -204,12 +203,6 @@ def retention_of(config: Config) -> Retention:
 def absolute_state_url(state_url: str) -> str:
     """Return the URL with a plain path made absolute: workers may run in another folder."""
     return state_url if "://" in state_url else str(Path(state_url).absolute())
-
-
-def default_parallelism() -> int:
-    """Return one subtask per core of this machine, at most 4: more is a deliberate choice."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
-    return min(PARALLELISM_DEFAULT_MAX, cores)
 
 
 def job_limits(job: JobConfig) -> Limits:

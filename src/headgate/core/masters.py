@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 
+PARALLELISM_DEFAULT_MAX = 4
 _LOOPBACK = re.compile(r"spark://(127\.[0-9.]+|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 
 
@@ -18,3 +20,9 @@ def is_this_machine(master: str) -> bool:
     A master that listens on loopback can have Workers of this machine only.
     """
     return is_local(master) or _LOOPBACK.fullmatch(master) is not None
+
+
+def default_parallelism() -> int:
+    """Return one subtask per core of this machine, at most 4: more is a deliberate choice."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    return min(PARALLELISM_DEFAULT_MAX, cores)

@@ -36,7 +36,8 @@ PREFIX = "_preview-"
 ACTIVE_MAX = 4
 KEPT_MAX = 50
 BYTES_MAX = 4 * 1024 * 1024
-CHECKPOINT_INTERVAL_MS = 500
+# Every micro-batch commits: rows are there to be seen as soon as they are.
+CHECKPOINT_INTERVAL_MS = 0
 
 
 def is_preview(job: JobId) -> bool:

@@ -30,7 +30,7 @@ def shell(
     Without a terminal, statements are read from standard input. Exit codes: 0 done, 1 a query
     failed, 2 refused SQL, 130 ended by Ctrl-C.
     """
-    from headgate.components import default_parallelism
+    from headgate.core.masters import default_parallelism
     from headgate.shell.interpreter import Interpreter
     from headgate.shell.running import Workers
     from headgate.shell.screen import Screen
