@@ -38,6 +38,12 @@ COMMANDS = (
     ),
     _entry(
         _LOCAL,
+        "new",
+        "local.new:new",
+        "Make a folder with data, a pipeline, its test and a README, ready to run.",
+    ),
+    _entry(
+        _LOCAL,
         "plan",
         "local.plan:plan",
         "Show the graph of a pipeline: operators, keys, state, append-only or updating.",
@@ -192,7 +198,6 @@ app = typer.Typer(
     name="headgate",
     cls=group_of(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 

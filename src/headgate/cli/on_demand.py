@@ -76,13 +76,22 @@ def group_of(entries: tuple[CommandEntry, ...]) -> type[TyperGroup]:
             return list(self.commands)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            listing = TyperGroup(
+            self._listing().format_help(ctx, formatter)
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            # Asked at every Tab: names and summaries are enough, and the context is made for this
+            # one answer.
+            ctx.command = self._listing()
+            return ctx.command.shell_complete(ctx, incomplete)  # type: ignore[no-any-return]
+
+        def _listing(self) -> TyperGroup:
+            """Return a group that says what there is and can run none of it."""
+            return TyperGroup(
                 name=self.name,
                 commands=CommandsOnDemand(entries).summaries(),
                 params=self.params,
                 help=self.help,
                 rich_markup_mode=self.rich_markup_mode,
             )
-            listing.format_help(ctx, formatter)
 
     return GroupOnDemand

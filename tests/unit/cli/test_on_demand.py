@@ -42,12 +42,14 @@ print("MODULES", json.dumps(sorted(sys.modules)))
 """
 
 
-def modules_after(*arguments: str) -> tuple[str, set[str]]:
+def modules_after(
+    *arguments: str, environment: dict[str, str] | None = None
+) -> tuple[str, set[str]]:
     """Run a command; return what it printed and what it imported."""
     source = Path(headgate.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
-        env={**os.environ, "PYTHONPATH": str(source)},
+        env={**os.environ, "PYTHONPATH": str(source), **(environment or {})},
         capture_output=True,
         text=True,
         check=True,
@@ -89,3 +91,26 @@ def test_every_command_is_listed_once() -> None:
     assert len(set(names)) == len(names)
     group = get_command(app)
     assert list(group.commands) == names  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "offered"),
+    [
+        ("headgate sa", "1", {"savepoint", "savepoints"}),
+        ("headgate --ver", "1", {"--version"}),
+    ],
+)
+def test_tab_offers_names_without_importing_what_they_name(
+    line: str, word: str, offered: set[str]
+) -> None:
+    asked = {"_HEADGATE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": word}
+    said, modules = modules_after(environment=asked)
+    assert set(said.split()) == offered
+    assert not modules & {*HEAVY, "sqlglot"}
+    ours = {name for name in modules if name.startswith("headgate.")}
+    assert ours <= {"headgate.cli", "headgate.cli.app", "headgate.cli.on_demand", "headgate.udf"}
+
+
+def test_completion_can_be_had_for_the_shells_that_people_use() -> None:
+    said, _ = modules_after("--show-completion", "bash")
+    assert "complete -o default -F _headgate_completion headgate" in said
