@@ -50,6 +50,12 @@ COMMANDS = (
     ),
     _entry(
         _LOCAL,
+        "test",
+        "local.test:run_tests",
+        "Test pipelines: rows given, rows expected; with --chaos, under kills as well.",
+    ),
+    _entry(
+        _LOCAL,
         "package",
         "local.package:package",
         "Make the archive that Spark ships to executors that have only Python.",

@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,6 +131,18 @@ class Failpoints:
 
 
 _process: Failpoints | None = None
+_observer: Callable[[str], None] | None = None
+
+
+@contextmanager
+def observed(observer: Callable[[str], None]) -> Iterator[None]:
+    """Tell of every failpoint that this process passes, in the thread that does; it may raise."""
+    global _observer
+    before, _observer = _observer, observer
+    try:
+        yield
+    finally:
+        _observer = before
 
 
 def failpoint(name: str) -> None:
@@ -140,3 +154,5 @@ def failpoint(name: str) -> None:
             os.environ.get(ENVIRONMENT_VARIABLE, ""), Path(folder) if folder else None
         )
     _process.hit(name)
+    if _observer is not None:
+        _observer(name)

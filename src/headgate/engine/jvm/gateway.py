@@ -7,6 +7,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -19,13 +20,22 @@ from headgate.engine.jvm.java import java_problem
 POLL_SECONDS = 0.01
 # As long as a controller waits for a worker by default.
 START_SECONDS_MAX = 600.0
+# A JVM that was told to end and does not is killed after this time.
+END_SECONDS_MAX = 10.0
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
 class StartingJvm:
     """A JVM that was told to start. It ends when its standard input does, so with this process."""
 
-    def __init__(self, conf: dict[str, str], folder: str, variables: dict[str, str]) -> None:
+    def __init__(
+        self,
+        conf: dict[str, str],
+        folder: str,
+        variables: dict[str, str],
+        log: Path | None = None,
+    ) -> None:
+        """With `log`, what the JVM and its Python workers print goes there."""
         os.makedirs(folder, exist_ok=True)
         self._answer = Path(tempfile.mkdtemp(prefix="jvm-", dir=folder)) / "connection"
         environment = {
@@ -33,11 +43,18 @@ class StartingJvm:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
         }
         settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        self._process = subprocess.Popen(
-            [os.path.join(_find_spark_home(), "bin", "spark-submit"), *settings, "pyspark-shell"],
-            stdin=subprocess.PIPE,
-            env=os.environ | variables | environment,
-        )
+        command = os.path.join(_find_spark_home(), "bin", "spark-submit")
+        with ExitStack() as opened:
+            printed = None if log is None else opened.enter_context(log.open("ab"))
+            self._process = subprocess.Popen(
+                [command, *settings, "pyspark-shell"],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                env=os.environ | variables | environment,
+                # Ctrl-C is meant for whoever sits at the terminal: they end the session in order.
+                start_new_session=log is not None,
+            )
 
     @property
     def life_line(self) -> int:
@@ -68,6 +85,16 @@ class StartingJvm:
             del os.environ[PORT], os.environ[SECRET]
         gateway.proc = self._process
         SparkContext._ensure_initialized(gateway=gateway)
+
+    def end(self) -> None:
+        """Let the JVM end, and wait for it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _failed_start(code: int) -> HeadgateError:

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -92,13 +93,13 @@ def start_session(settings: RunSettings, *, parallelism: int, app_name: str) -> 
     return session
 
 
-def start_jvm(wanted: SpareSettings) -> StartingJvm:
-    """Tell the JVM to start before it is known what it will run."""
+def start_jvm(wanted: SpareSettings, log: Path | None = None) -> StartingJvm:
+    """Tell the JVM to start before it is known what it will run; it prints into `log`, if given."""
     settings = _run_settings(wanted)
     _prepare_environment(settings)
     conf = configuration(settings, parallelism=wanted.parallelism)
     conf["spark.master"] = spark_master(settings, wanted.parallelism)
-    return StartingJvm(conf, wanted.scratch_dir, _driver_folders(wanted))
+    return StartingJvm(conf, wanted.scratch_dir, _driver_folders(wanted), log)
 
 
 def _driver_folders(wanted: SpareSettings) -> dict[str, str]:

@@ -92,7 +92,7 @@ class WorkerLoop:
         self._tables: PipelineState = restored_state(start.plan)
         staged = StagedReader(start.settings.state_url, start.job)
         self._publisher = Publisher(
-            start.job, engine.sources, engine.sinks, staged, self._tell, explain
+            start.job, engine.sources, engine.sinks, staged, self._tell, explain, self._crashed
         )
         # Guards what the threads share, and tells the engine's thread of a change in it.
         self._changed = threading.Condition()
@@ -162,9 +162,12 @@ class WorkerLoop:
                 for action in decided.actions:
                     self._perform(action)
         except BaseException as error:  # noqa: BLE001 - a defect: `run` raises it, nothing goes on
-            with self._changed:
-                self._crash = error
-                self._changed.notify_all()
+            self._crashed(error)
+
+    def _crashed(self, error: BaseException) -> None:
+        with self._changed:
+            self._crash = error
+            self._changed.notify_all()
 
     def _take_fact(self) -> Fact | None:
         with self._changed:

@@ -56,6 +56,7 @@ class Publisher:
         read_staged: Callable[[StagedFile], bytes],
         tell: Callable[[Published | PublishFailed], None],
         explain: Callable[[Exception], ErrorInfo],
+        crashed: Callable[[BaseException], None],
     ) -> None:
         self._job = job
         self._sources = sources
@@ -63,6 +64,7 @@ class Publisher:
         self._read_staged = read_staged
         self._tell = tell
         self._explain = explain
+        self._crashed = crashed
         self._work: queue.Queue[SinkCommit | Positions | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
@@ -82,6 +84,12 @@ class Publisher:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._work_off()
+        except BaseException as error:  # noqa: BLE001 - the loop raises it, nothing goes on
+            self._crashed(error)
+
+    def _work_off(self) -> None:
         while (work := self._work.get()) is not None:
             if isinstance(work, SinkCommit):
                 self._tell(self._publish(work))
