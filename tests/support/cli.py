@@ -139,6 +139,10 @@ class HeadgateProcess:
     def notes(self, kind: str) -> list[dict[str, Any]]:
         return [e["note"] for e in self.events if e.get("note_kind") == kind]
 
+    def errors(self) -> list[str]:
+        """Return what it has said beside its events."""
+        return list(self._errors)
+
     def story(self) -> str:
         """Everything that is known, for the message of a failed test."""
         changes = [

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from headgate.controller.rules.notes import Note
+from headgate.controller.rules.notes import Note, WaitNote
 from headgate.controller.store.leases import LastProgress
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import Progress
@@ -27,11 +27,11 @@ class StateChanged:
 
 @model
 class Noted:
-    """A checkpoint, a phase of a recovery, a savepoint, a cleanup, ..."""
+    """A checkpoint, a phase of a recovery, a savepoint, a cleanup, a wait, ..."""
 
     job: JobId
     at_ms: int
-    note: Note
+    note: Note | WaitNote
 
 
 @model

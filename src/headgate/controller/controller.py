@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -55,6 +55,8 @@ from headgate.controller.store.history import HistoryEntry
 from headgate.controller.store.jobs import JobStore, StoredJob
 from headgate.controller.store.leases import Lease, LeaseHeld
 from headgate.controller.store.pipelines import PipelineStore
+from headgate.controller.store.tables import name_of_database
+from headgate.controller.troubles import Troubles
 from headgate.controller.waiting import wait_for_status
 from headgate.controller.workforce import Workforce
 from headgate.core.errors import ExternalError, HeadgateError, UserError
@@ -93,6 +95,7 @@ class Controller:
         )
         self._clock = clock or self._store.clock()
         self._data_dir = Path(settings.data_dir).absolute()
+        self._troubles = Troubles(name_of_database(settings.database_url))
         self._lock = threading.RLock()
         self._jobs: dict[JobId, _Driven] = {}
         # How to ask for the requests to each job's store since it was taken up here.
@@ -120,6 +123,7 @@ class Controller:
             settings.lease_ttl_ms,
             self._lost.put,
             said=self._announcer.all_progress,
+            troubles=self._troubles,
         )
         self._chores = threading.Thread(target=self._do_chores, name="chores", daemon=True)
 
@@ -291,6 +295,8 @@ class Controller:
         driven, said = self._jobs.get(job), self._announcer.progress(job)
         if driven is None:
             return ""
+        if driven.runner.waiting_for:
+            return driven.runner.waiting_for
         waiting_for = said.progress.waiting_for if said is not None else ""
         return describe(driven.runner.state, waiting_for, now_ms=self._clock.now_ms())
 
@@ -401,7 +407,13 @@ class Controller:
         self._housekeeping.discard(self._data_dir / SCRATCH / job)
         executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
         runner = JobRunner(
-            stored, lease, self._store, self._ports(job, lease), executor, self._announcer.announce
+            stored,
+            lease,
+            self._store,
+            self._ports(job, lease),
+            executor,
+            self._announcer.announce,
+            self._troubles,
         )
         driven = _Driven(runner, executor)
         if (before := self._jobs.get(job)) is not None:
@@ -437,7 +449,9 @@ class Controller:
         if driven is None or driven.runner.is_over:
             return elsewhere.status(stored, said)
         here = self.membership.name
-        return status_of(stored, driven.runner.state, said, driven_here=True, driven_by=here)
+        status = status_of(stored, driven.runner.state, said, driven_here=True, driven_by=here)
+        waiting_for = driven.runner.waiting_for
+        return replace(status, doing=waiting_for) if waiting_for else status
 
     # ---- chores ------------------------------------------------------------------------------
 
@@ -454,9 +468,9 @@ class Controller:
                 self._take_up_all()
                 self._keep_spares()
                 self._housekeeping.sweep_if_due()
-            except Exception:
+            except Exception as error:  # noqa: BLE001
                 # The thread's boundary: a database that is away for a while is tried again.
-                log.exception("the controller's chores failed")
+                self._troubles.failed("the controller's chores", error)
 
     def _keep_spares(self) -> None:
         if not self._workforce.local.lacks_spare():
@@ -513,7 +527,9 @@ class Controller:
         for job in self.membership.free_jobs():
             try:
                 self._take_up_if_alive(job)
-            except (HeadgateError, SQLAlchemyError):
+            except SQLAlchemyError as error:
+                self._troubles.tell(self._troubles.of_database(error))
+            except HeadgateError:
                 # What is wrong with one job must not keep the others waiting.
                 log.exception("job %s could not be taken up", job)
 

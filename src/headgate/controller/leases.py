@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from headgate.controller.clock import SteadyClock
 from headgate.controller.runner import JobRunner
 from headgate.controller.store.leases import ControllerCard, LastProgress, LeaseStore
+from headgate.controller.troubles import Troubles
 from headgate.core.errors import HeadgateError
 from headgate.core.ids import JobId
 from headgate.core.ports import Clock
@@ -34,12 +35,14 @@ class LeaseKeeper:
         *,
         said: Callable[[], Mapping[JobId, LastProgress]] = dict,
         clock: Clock | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
         self._store = store
         self._card = card
         self._ttl_ms = ttl_ms
         self._on_lost = on_lost
         self._said = said
+        self._troubles = troubles or Troubles()
         # Only differences of it count.
         self._clock = clock or SteadyClock()
         # Held for no longer than it takes to look into the dictionaries.
@@ -146,11 +149,11 @@ class LeaseKeeper:
         try:
             self.renew_all()
         except SQLAlchemyError as error:
-            log.warning("the leases could not be renewed: %s", error)
+            self._troubles.tell(self._troubles.of_database(error))
             return False
-        except Exception:
+        except Exception as error:  # noqa: BLE001
             # The thread's boundary: without it all leases would lapse.
-            log.exception("the leases could not be kept")
+            self._troubles.failed("the renewal of leases", error)
             return False
         return True
 
@@ -187,6 +190,6 @@ class LeaseKeeper:
         while not self._closed.wait(self._ttl_ms / 3000):
             try:
                 self.ask_fences()
-            except Exception:
+            except Exception as error:  # noqa: BLE001
                 # The thread's boundary.
-                log.exception("the fences could not be read")
+                self._troubles.failed("the look at the fences", error)

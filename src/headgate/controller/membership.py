@@ -26,6 +26,7 @@ from headgate.controller.store.leases import (
     LeaseStore,
     SeenController,
 )
+from headgate.controller.troubles import Troubles
 from headgate.core.errors import ExternalError
 from headgate.core.ids import JobId
 from headgate.core.names import RESERVED
@@ -142,13 +143,14 @@ class Membership:
         ttl_ms: int,
         on_lost: Callable[[JobRunner], None],
         said: Callable[[], Mapping[JobId, LastProgress]],
+        troubles: Troubles | None = None,
     ) -> None:
         self.card = card
         # Where to find this controller: its URL, or its process.
         self.name = _name_of_card(card)
         self._store = store
         self._ttl_ms = ttl_ms
-        self._keeper = LeaseKeeper(store, card, ttl_ms, on_lost, said=said)
+        self._keeper = LeaseKeeper(store, card, ttl_ms, on_lost, said=said, troubles=troubles)
 
     def start(self) -> None:
         self._keeper.start()

@@ -27,12 +27,15 @@ from headgate.controller.effects.ports import JobPorts
 from headgate.controller.effects.storage import is_superseded
 from headgate.controller.rules.actions import Action
 from headgate.controller.rules.events import Event, TakenUp, Tick
+from headgate.controller.rules.notes import WaitNote
 from headgate.controller.rules.state import JobState, is_terminal, next_deadline
 from headgate.controller.store.jobs import JobStore, StoredJob
 from headgate.controller.store.leases import Lease, LeaseLost
+from headgate.controller.troubles import Troubles
 from headgate.core.errors import HeadgateError
 from headgate.core.failpoints import failpoint
 from headgate.core.messages import Heartbeat
+from headgate.core.space import ADVICE, NO_SPACE
 
 log = logging.getLogger("headgate.controller.runner")
 
@@ -78,6 +81,7 @@ class JobRunner:
         ports: JobPorts,
         executor: Executor,
         notify: Callable[[Announcement], None],
+        troubles: Troubles | None = None,
     ) -> None:
         self.job = stored.job
         self._state: JobState = stored.state
@@ -87,6 +91,10 @@ class JobRunner:
         self._ports = ports
         self._executor = executor
         self._announce = notify
+        self._troubles = troubles or Troubles()
+        # Guards what it waits for: actions fail and succeed in threads of their own.
+        self._waiting_lock = threading.Lock()
+        self._waiting_for = ""
         self._events: queue.SimpleQueue[Event | CommandReceipt | None] = queue.SimpleQueue()
         self._open_commands: list[CommandReceipt] = []
         self._log_turn = threading.Lock()
@@ -253,14 +261,31 @@ class JobRunner:
         again = False
         while True:
             try:
-                return ask(again)
+                answer = ask(again)
+                self._waits_for("")
+                return answer
             except DATABASE_AWAY as error:
                 if self._closing.is_set():
                     raise
-                log.warning("job %s: the database does not answer: %s", self.job, error)
+                self._waits_for(self._troubles.of_database(error))
                 again = True
                 self._closing.wait(pause_seconds)
                 pause_seconds = min(pause_seconds * 2, DATABASE_RETRY_SECONDS_MAX)
+
+    @property
+    def waiting_for(self) -> str:
+        """What the job waits for outside of Headgate; empty = for nothing."""
+        return self._waiting_for
+
+    def _waits_for(self, what: str) -> None:
+        """Tell it where people look, once: the line of its state, alarms, the log."""
+        with self._waiting_lock:
+            before, self._waiting_for = self._waiting_for, what
+        if what:
+            self._troubles.tell(what)
+        if what != before:
+            now_ms = self._ports.clock.now_ms()
+            self._announce(Noted(job=self.job, at_ms=now_ms, note=WaitNote(waiting_for=what)))
 
     def _perform(self, action: Action) -> None:
         if is_slow(action):
@@ -271,6 +296,12 @@ class JobRunner:
     def _perform_and_post(self, action: Action) -> None:
         with self._log_turn if is_on_the_log(action) else contextlib.nullcontext():
             events = perform(action, self._ports)
+        errors = [error for event in events if (error := getattr(event, "error", None))]
+        full = next((error for error in errors if error.code == NO_SPACE), None)
+        if full is not None:
+            self._waits_for(f"{full.message}; {ADVICE}")
+        elif is_slow(action) and not errors:
+            self._waits_for("")
         for event in events:
             self.post(event)
 

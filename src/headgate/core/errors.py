@@ -20,6 +20,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from headgate.core.model import model
+from headgate.core.space import NO_SPACE, is_no_space, no_space
 
 
 class ErrorDomain(StrEnum):
@@ -141,4 +142,7 @@ def error_info(error: BaseException) -> ErrorInfo:
     """Describe any exception; what we did not raise ourselves is internal and is retried."""
     if isinstance(error, HeadgateError):
         return error.info()
+    if is_no_space(error):
+        path = getattr(error, "filename", None) or error
+        return ErrorInfo(message=no_space(path), domain=ErrorDomain.EXTERNAL, code=NO_SPACE)
     return ErrorInfo(message=f"{type(error).__name__}: {error}", code="unexpected")

@@ -28,6 +28,7 @@ from headgate.core.errors import (
 )
 from headgate.core.ids import OperatorId
 from headgate.core.model import from_json, to_json
+from headgate.core.space import NO_SPACE, no_space, says_no_space
 
 # Starts the message of a bad row on the JVM.
 BAD_DATA_MARK = "headgate bad data:"
@@ -112,6 +113,14 @@ def error_of_task(error: BaseException) -> ErrorInfo:
             domain=ErrorDomain.USER,
             retry=RetryHint.NO_RETRY,
             code=code,
+            detail=detail,
+        )
+    if says_no_space(text):
+        # A shuffle, a spill or the scratch of a task: it passes, and is not the query's fault.
+        return ErrorInfo(
+            message=no_space(f"where Spark keeps its files ({summary})"),
+            domain=ErrorDomain.EXTERNAL,
+            code=NO_SPACE,
             detail=detail,
         )
     return ErrorInfo(message=summary, code=code, detail=detail)

@@ -27,6 +27,7 @@ from headgate.controller.rules.notes import (
     PhaseNote,
     SavepointNote,
     SkippedNote,
+    WaitNote,
 )
 from headgate.core.durations import format_duration
 from headgate.core.figures import format_bytes, format_watermark
@@ -43,7 +44,7 @@ _COLORS = {
 }
 
 
-def note_text(note: Note) -> str | None:
+def note_text(note: Note | WaitNote) -> str | None:
     """Describe what happened in one line; None if a person need not see it."""
     match note:
         case CheckpointNote():
@@ -70,6 +71,8 @@ def note_text(note: Note) -> str | None:
             return f"savepoint {note.name}: " + (note.failure or f"epoch {note.epoch}")
         case ExecutorsNote():
             return note.text()
+        case WaitNote():
+            return note.waiting_for or None
         case CleanupNote():
             if note.failure is not None:
                 return f"cleanup failed: {note.failure}"
@@ -107,6 +110,8 @@ class RunDisplay:
     doing: Callable[[], str] = lambda: ""
     _stopping: str = ""
     _entered: float = field(default_factory=time.monotonic)
+    # What it waits for outside of Headgate, like space on a disk.
+    waiting_for: str = ""
     _seen: tuple[float, int] = (0.0, 0)
     _live: Live | None = None
 
@@ -146,6 +151,8 @@ class RunDisplay:
                 color = _COLORS.get(after, "cyan")
                 self._line(announcement.at_ms, f"[bold {color}]{after}[/]  {escape(said)}")
             case Noted(note=note):
+                if isinstance(note, WaitNote):
+                    self.waiting_for = note.waiting_for
                 text = note_text(note)
                 if text is not None:
                     self._line(announcement.at_ms, f"[dim]{escape(text)}[/]")
@@ -252,6 +259,8 @@ class RunDisplay:
         if self._stopping:
             what = self.doing()
             return self._stopping.replace("stopping", f"stopping: {what}" if what else "stopping")
+        if self.waiting_for:
+            return self.waiting_for
         if self.state == "running":
             return self.progress.waiting_for and f"waiting for {self.progress.waiting_for}"
         said = self.doing()

@@ -23,7 +23,7 @@ class Alarm:
     """Something a person should look at."""
 
     job: JobId
-    kind: Literal["no_progress", "no_checkpoint"]
+    kind: Literal["no_progress", "no_checkpoint", "waiting"]
     since_ms: int
     message: str
 
@@ -42,6 +42,9 @@ class Pulse:
     progressed_ms: int = 0
     committed_ms: int = 0
     interval_ms: int = AUTO_INTERVAL_MS
+    # What it waits for outside of Headgate, like space on a disk; empty = for nothing.
+    waiting_for: str = ""
+    waiting_since_ms: int = 0
 
 
 def entered(pulse: Pulse, state: str, at_ms: int) -> Pulse:
@@ -68,10 +71,19 @@ def committed(pulse: Pulse, at_ms: int) -> Pulse:
     return replace(pulse, committed_ms=at_ms)
 
 
+def waiting(pulse: Pulse, waiting_for: str, at_ms: int) -> Pulse:
+    """The job waits for something outside of Headgate, or no longer."""
+    return replace(pulse, waiting_for=waiting_for, waiting_since_ms=at_ms)
+
+
 def find_alarms(
     job: JobId, pulse: Pulse, *, now_ms: int, stalled_after_ms: int
 ) -> tuple[Alarm, ...]:
     """Return what is alarming now."""
+    if pulse.waiting_for:
+        # Whatever state the job is in, and whatever else follows from it.
+        since_ms, message = pulse.waiting_since_ms, pulse.waiting_for
+        return (Alarm(job=job, kind="waiting", since_ms=since_ms, message=message),)
     if pulse.running_since_ms is None:
         return ()
     found: list[Alarm] = []

@@ -38,7 +38,7 @@ STATES = (
     "failing",
     "failed",
 )
-ALARMS = ("no_progress", "no_checkpoint")
+ALARMS = ("no_progress", "no_checkpoint", "waiting")
 Labels = Mapping[str, str]
 
 

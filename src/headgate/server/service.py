@@ -148,20 +148,21 @@ class Service:
                 now_ms=now_ms,
                 stalled_after_ms=self.config.server.stalled_after,
             )
-            if found and not self._is_running_here(job):
+            if found and not self._is_still_so(job, found):
                 found = ()
             self._tell_alarms(job, found, now_ms)
         statuses = self.controller.job_statuses()
         self.job_counts = dict(Counter(s.state for s in statuses if not is_preview(s.job)))
         self.previews.sweep([status for status in statuses if is_preview(status.job)])
 
-    def _is_running_here(self, job: JobId) -> bool:
+    def _is_still_so(self, job: JobId, found: tuple[Alarm, ...]) -> bool:
         """Whether what was observed is still so: the job may be another controller's by now."""
         try:
             status = self.controller.job_status(job)
         except UserError:
             return False
-        return status.driven_here and status.state == "running"
+        waits = any(alarm.kind == "waiting" for alarm in found)
+        return status.driven_here and (waits or status.state == "running")
 
     def _tell_alarms(self, job: JobId, found: tuple[Alarm, ...], now_ms: int) -> None:
         before = {alarm.kind: alarm for alarm in self._alarms.get(job, ())}

@@ -8,11 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
-from headgate.controller.rules.notes import AbortNote, CheckpointNote, CleanupNote, PhaseNote
+from headgate.controller.rules.notes import (
+    AbortNote,
+    CheckpointNote,
+    CleanupNote,
+    PhaseNote,
+    WaitNote,
+)
 from headgate.core.ids import JobId
 from headgate.core.messages import Progress
 from headgate.core.model import model
-from headgate.server.alarms import Pulse, committed, entered, progressed
+from headgate.server.alarms import Pulse, committed, entered, progressed, waiting
 from headgate.storage import RequestCounts
 
 SAMPLES_KEPT = 900
@@ -104,6 +110,8 @@ class Telemetry:
         self, numbers: JobNumbers, announcement: Noted, requests: RequestCounts | None
     ) -> None:
         match announcement.note:
+            case WaitNote(waiting_for=waiting_for):
+                numbers.pulse = waiting(numbers.pulse, waiting_for, announcement.at_ms)
             case CheckpointNote() as note:
                 numbers.pulse = committed(numbers.pulse, announcement.at_ms)
                 numbers.checkpoints += 1

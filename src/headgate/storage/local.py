@@ -43,12 +43,12 @@ class LocalStore:
             return file.read() if end is None else file.read(end - start)
 
     def put(self, path: str, data: bytes) -> None:
-        with translated("write", path):
+        with translated("write", path, where=self._root):
             write_durable(self._file(path), data, temporaries=self._temporaries())
 
     def create(self, path: str, data: bytes) -> None:
         try:
-            with translated("create", path):
+            with translated("create", path, where=self._root):
                 write_durable(
                     self._file(path), data, replace=False, temporaries=self._temporaries()
                 )

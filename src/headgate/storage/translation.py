@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headgate.core.errors import ObjectExists, ObjectNotFound, StorageError
+from headgate.core.space import NO_SPACE, is_no_space, no_space
 
 # Errors that another try cannot cure; `RetryingStore` lets them through.
 DENIED = "storage_denied"
@@ -13,8 +14,11 @@ BAD_PATH = "storage_path"
 
 
 @contextmanager
-def translated(action: str, path: str) -> Iterator[None]:
-    """Turn the errors of files into ours. Whatever is not known to be permanent is `storage`."""
+def translated(action: str, path: str, *, where: object = None) -> Iterator[None]:
+    """Turn the errors of files into ours. Whatever is not known to be permanent is `storage`.
+
+    `where` is the place that a person would look at, if the path does not say it.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -27,6 +31,8 @@ def translated(action: str, path: str) -> Iterator[None]:
             code=DENIED,
         ) from error
     except OSError as error:
+        if is_no_space(error):
+            raise StorageError(no_space(where or path), code=NO_SPACE) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
 
 

@@ -14,6 +14,7 @@ from headgate.controller.rules.states import failing, recovering
 from headgate.core.backoff import backoff_ms, roll
 from headgate.core.errors import DAMAGE_CODES, ErrorDomain, ErrorInfo, RetryHint
 from headgate.core.ids import NO_EPOCH
+from headgate.core.space import ADVICE, NO_SPACE
 
 if TYPE_CHECKING:
     from headgate.controller.rules.states.failing import Failing
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 SAME_DEFECTS_MAX = 3
 # These say that somebody else was there, or what has become of files, nothing about the job.
 _NO_DEFECTS = DAMAGE_CODES | {"fenced", "epoch_taken", "worker_ended"}
+# How soon a job that waits for space is tried again: a start of a worker that will fail costs more
+# than a person waits for gladly.
+SPACE_RETRY_MS = 2_000
+SPACE_RETRY_MS_MAX = 15_000
 # Numbers differ from one time to the next: attempts, times, addresses.
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
@@ -40,6 +45,8 @@ def recover_or_fail(
     reported in seconds. `source` is the error that began a row of failed recoveries.
     """
     limits = facts.limits
+    if error.code == NO_SPACE:
+        return _wait_for_space(facts, error, now_ms, source=source)
     if error.retry is RetryHint.NO_RETRY:
         return failing.enter_failing(facts, error, now_ms)
     if limits.restarts_max != UNLIMITED and facts.restarts_used >= limits.restarts_max:
@@ -62,6 +69,27 @@ def recover_or_fail(
         replace(facts, restarts_used=n + 1, last_error=error, same_failures=same),
         source=error if source is None else source,
         reason=error.message,
+        delay_ms=delay_ms,
+        now_ms=now_ms,
+    )
+
+
+def _wait_for_space(
+    facts: JobFacts, error: ErrorInfo, now_ms: int, *, source: ErrorInfo | None
+) -> Step[Recovering]:
+    """Try again until a person has freed some space: no budget, because no try is its fault."""
+    last = facts.last_error
+    again = facts.same_failures if last is not None and last.code == NO_SPACE else 0
+    delay_ms = backoff_ms(
+        initial_ms=SPACE_RETRY_MS,
+        max_ms=SPACE_RETRY_MS_MAX,
+        n=again,
+        roll=roll(facts.jitter_seed, again),
+    )
+    return recovering.enter_recovering(
+        replace(facts, last_error=error, same_failures=again + 1),
+        source=error if source is None else source,
+        reason=f"{error.message}; {ADVICE}",
         delay_ms=delay_ms,
         now_ms=now_ms,
     )

@@ -51,6 +51,7 @@ from headgate.core.messages import (
     WorkerStopped,
 )
 from headgate.core.model import model
+from headgate.core.space import NO_SPACE, log_says_no_space, no_space
 
 # Of a dead worker's log, what is kept with the error.
 LOG_CHARACTERS_MAX = 4_000
@@ -284,6 +285,13 @@ def _failure_in(facts: JobFacts, running: RunningGeneration, event: Event) -> Er
 
 def exited_error(generation: Generation, exit_code: int | None, log_tail: str) -> ErrorInfo:
     """Return the error for a worker process that is gone."""
+    if log_says_no_space(log_tail):
+        return ErrorInfo(
+            message=no_space("the folder that the worker writes to"),
+            domain=ErrorDomain.EXTERNAL,
+            code=NO_SPACE,
+            detail=log_tail[-LOG_CHARACTERS_MAX:],
+        )
     how = "is gone" if exit_code is None else f"ended with exit code {exit_code}"
     return ErrorInfo(
         message=f"the worker process of generation {generation} {how}",

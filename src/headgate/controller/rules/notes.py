@@ -116,6 +116,14 @@ class ExecutorsNote:
         return f"{'. '.join(told)}. There are {self.executors} now"
 
 
+@model
+class WaitNote:
+    """What the job waits for outside of Headgate. Only announced: it is about this moment."""
+
+    # Empty = it waits no longer.
+    waiting_for: str
+
+
 Note = (
     PhaseNote
     | CheckpointNote

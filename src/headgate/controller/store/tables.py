@@ -111,6 +111,14 @@ progress = sa.Table(
 )
 
 
+def name_of_database(url: str) -> str:
+    """Return how a person is told of a database: its file, or its URL without a password."""
+    parsed = make_url(url) if "://" in url else sa.URL.create("sqlite", database=url)
+    if parsed.get_backend_name() == "sqlite":
+        return parsed.database or "the database in memory"
+    return parsed.render_as_string(hide_password=True)
+
+
 def open_engine(url: str, *, patience_ms: int | None = None, connections_max: int = 20) -> Engine:
     """Open a database by URL: `sqlite:///path`, `postgresql://...`, or a plain path to a file.
 
