@@ -14,15 +14,17 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from headgate.config import Config, JobConfig
 from headgate.controller.controller import Controller
+from headgate.controller.rebuilding import rebuild_if_damaged
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.settings import ControllerSettings, Retention
-from headgate.core.errors import ExternalError, InternalError, UserError
+from headgate.core.errors import ExternalError, InternalError, StorageError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.masters import default_parallelism
 from headgate.operators import ProcessSpec, SinkSpec
 from headgate.planner import plan
 from headgate.planner.local_paths import refuse_local_paths
+from headgate.storage import open_store
 from headgate.storage.folder import is_local, local_path
 
 # A planner option of a job: the file that its previews are appended to.
@@ -140,6 +142,8 @@ def configured_controller(
     wanted = config.controller
     data_dir = Path(wanted.data_dir or local_data_dir(absolute_state_url(config.state_url)))
     _make_writable_folder(data_dir)
+    if not advertise_url:
+        _check_state_store(config.state_url)
     settings = ControllerSettings(
         database_url=wanted.database_url or f"sqlite:///{data_dir.absolute() / 'jobs.db'}",
         data_dir=str(data_dir),
@@ -153,7 +157,7 @@ def configured_controller(
         workers=wanted.workers if with_nodes else "here",
         node_timeout_ms=wanted.node_timeout,
     )
-    return _open_controller(settings)
+    return _open_controller(settings, config)
 
 
 def _make_writable_folder(folder: Path) -> None:
@@ -170,8 +174,30 @@ def _make_writable_folder(folder: Path) -> None:
         ) from error
 
 
-def _open_controller(settings: ControllerSettings) -> Controller:
+def _check_state_store(state_url: str) -> None:
+    """Ask a store that is no folder for anything; raise `ExternalError` if it does not answer.
+
+    For a person who waits in front of it. A service must come up while its store is away.
+    """
+    if is_local(state_url):
+        return
     try:
+        next(iter(open_store(state_url).list("")), None)
+    except StorageError as error:
+        # What follows may be a secret.
+        where = state_url.partition("?")[0]
+        raise ExternalError(
+            f"the state store {where} does not answer: {error.message}. Is there such a bucket, and"
+            " may you use it? Name another place with --state-dir",
+            code="state_store",
+        ) from error
+
+
+def _open_controller(settings: ControllerSettings, config: Config) -> Controller:
+    try:
+        rebuild_if_damaged(
+            settings.database_url, absolute_state_url(config.state_url), job_limits(config.job)
+        )
         return Controller(settings, compile_job)
     except (SQLAlchemyError, ImportError, OSError) as error:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]

@@ -48,7 +48,15 @@ def open_state(url: str) -> ObjectStore:
     parts = urlsplit(url)
     if parts.scheme in ("", "file"):
         folder = Path(unquote(parts.path) if parts.scheme else url)
-        if not folder.is_dir():
+        try:
+            is_there = folder.is_dir()
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise UserError(
+                f"'{url}' cannot be a state folder: {said}. Name another one with --state-dir",
+                code="state_url",
+            ) from error
+        if not is_there:
             raise UserError(
                 f"there is no state folder '{folder}': name it with --state-dir", code="state_url"
             )
