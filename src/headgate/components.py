@@ -23,7 +23,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.masters import default_parallelism
 from headgate.operators import ProcessSpec, SinkSpec
 from headgate.planner import plan
-from headgate.planner.local_paths import refuse_local_paths
+from headgate.planner.local_paths import refuse_local_paths, refuse_relative_urls
 from headgate.storage import open_store
 from headgate.storage.folder import is_local, local_path
 
@@ -45,7 +45,11 @@ def compile_job(spec: JobSpec) -> PipelineGraph:
 
 
 def check_places(graph: PipelineGraph, spec: JobSpec) -> None:
-    """Refuse a job on a cluster that reads, writes or keeps its state on one host's disk."""
+    """Refuse a job on a cluster that reads, writes or keeps its state on one host's disk.
+
+    And one, wherever it runs, with a file URL that names no path.
+    """
+    refuse_relative_urls(graph)
     refuse_local_paths(
         graph, state_url=spec.state_url, master=spec.master, shared_paths=spec.shared_paths
     )

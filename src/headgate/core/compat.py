@@ -12,8 +12,9 @@ import re
 
 from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
-from headgate.core.model import model
+from headgate.core.model import model, to_json
 from headgate.core.operator_spec import OperatorSpec
+from headgate.core.user_code import same_definition
 
 
 @model
@@ -22,6 +23,15 @@ class StateProblem:
 
     operator: OperatorId
     reason: str
+
+
+@model
+class CodeChange:
+    """The user's code that state was made with, and that is another one now."""
+
+    name: str
+    # None = a function of the UDF file.
+    operator: OperatorId | None = None
 
 
 @model
@@ -51,6 +61,21 @@ def compare_graphs(
     old: PipelineGraph, new: PipelineGraph, *, allow_drop: frozenset[str] = frozenset()
 ) -> Compatible | NeedsDrop:
     """Compare the pipeline of a checkpoint with the one that is to resume from it."""
+    problems = find_problems(old, new, allow_drop)
+    refused = tuple(p for p in problems if p.operator not in allow_drop)
+    if refused:
+        return NeedsDrop(problems=refused)
+    before = {o.id for o in old.checkpointed()}
+    return Compatible(
+        added=tuple(o.id for o in new.checkpointed() if o.id not in before),
+        dropped=tuple(p.operator for p in problems),
+    )
+
+
+def find_problems(
+    old: PipelineGraph, new: PipelineGraph, allow_drop: frozenset[str] = frozenset()
+) -> tuple[StateProblem, ...]:
+    """Return the operators whose state cannot be taken over, those that may be dropped, too."""
     before = {o.id: o for o in old.checkpointed()}
     after = {o.id: o for o in new.checkpointed()}
     problems = []
@@ -58,19 +83,46 @@ def compare_graphs(
         successor = after.get(operator.id)
         if successor is None:
             problems.append(_problem(operator, _why_gone(operator, before, after)))
-        else:
-            reason = operator.spec.why_misread(successor.spec)
-            if reason is not None:
-                problems.append(_problem(operator, reason))
+            continue
+        reason = operator.spec.why_misread(successor.spec)
+        if reason is None and operator.id in allow_drop:
+            # Whoever was refused by the worker must have a way to go on.
+            unsure = operator.spec.may_misread(successor.spec)
+            reason = "its code changed, and it may be dropped" if unsure else None
+        if reason is not None:
+            problems.append(_problem(operator, reason))
     known = {p.operator for p in problems}
-    problems += [p for p in _swapped(old, new) if p.operator not in known]
-    refused = tuple(p for p in problems if p.operator not in allow_drop)
-    if refused:
-        return NeedsDrop(problems=refused)
-    return Compatible(
-        added=tuple(i for i in after if i not in before),
-        dropped=tuple(p.operator for p in problems),
+    return (*problems, *(p for p in _swapped(old, new) if p.operator not in known))
+
+
+def find_unsure(old: PipelineGraph, new: PipelineGraph) -> tuple[OperatorId, ...]:
+    """Return the operators of which only the worker can tell whether their state fits."""
+    after = {o.id: o.spec for o in new.checkpointed()}
+    return tuple(
+        o.id for o in old.checkpointed() if o.id in after and o.spec.may_misread(after[o.id])
     )
+
+
+def changed_code(old: PipelineGraph, new: PipelineGraph) -> tuple[CodeChange, ...]:
+    """Return the user's code that both use, and that is not the same."""
+    changes = []
+    if old.udf_source is not None and new.udf_source is not None:
+        operators = " ".join(to_json(o.spec).decode() for o in new.operators)
+        before = {udf.name for udf in old.udfs}
+        changes = [
+            CodeChange(name=udf.name)
+            for udf in new.udfs
+            if udf.name in before
+            and not same_definition(old.udf_source, new.udf_source, udf.name)
+            and re.search(rf"\b{re.escape(udf.name)}\b", operators, re.IGNORECASE)
+        ]
+    after = {o.id: o.spec for o in new.operators}
+    for operator in old.operators:
+        if operator.id in after:
+            name = operator.spec.code_changed(after[operator.id])
+            if name is not None:
+                changes.append(CodeChange(name=name, operator=operator.id))
+    return tuple(changes)
 
 
 def _problem(operator: Operator, reason: str) -> StateProblem:

@@ -59,6 +59,14 @@ class OperatorSpec:
             return "the columns of its state have other names"
         return None
 
+    def may_misread(self, new: OperatorSpec) -> bool:
+        """Whether only the worker can tell if `new` can go on from this one's state."""
+        return False
+
+    def code_changed(self, new: OperatorSpec) -> str | None:
+        """Return the name of the user's code that `new` has otherwise; None if it is the same."""
+        return None
+
     def conditions(self) -> tuple[str, ...]:
         """Return what decides which rows pass: it tells operators of equal meaning apart."""
         return ()

@@ -9,17 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headgate.components import PREVIEW_PATH, configured_controller
+from rich.markup import escape
+
+from headgate.components import PREVIEW_PATH, configured_controller, with_process_code
 from headgate.config import Config
 from headgate.controller.controller import Controller
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.status import JobStatus
 from headgate.core.graph import PipelineGraph
-from headgate.core.ids import NO_GENERATION
+from headgate.core.ids import NO_GENERATION, JobId
 from headgate.embedded.display import RunDisplay
 from headgate.embedded.interrupts import heard
 from headgate.embedded.preview import followed, has_preview
 from headgate.embedded.stopping import Stopper
+from headgate.state.recovery.verdict import CannotResume, Verdict, judge
+from headgate.storage import job_folder, open_store
 
 WEEK_SECONDS = 7 * 24 * 3600.0
 # When the end takes longer than this, a person is told what it waits for.
@@ -59,6 +63,7 @@ def run_job(config: Config, spec: JobSpec, graph: PipelineGraph, display: RunDis
                 job = controller.job_of(spec)
                 display.doing = lambda: controller.doing(job)
                 before = controller.find_job(job)
+                _tell(judge_start(controller, job, spec, graph), display)
                 controller.attach_job(spec)
                 stopper.attach(controller, job, before.generation if before else NO_GENERATION)
                 status = controller.wait_for(job, lambda s: s.terminal, WEEK_SECONDS)
@@ -82,3 +87,31 @@ def _close(controller: Controller, display: RunDisplay) -> None:
         controller.close()
     finally:
         told.cancel()
+
+
+def judge_start(
+    controller: Controller, job: JobId, spec: JobSpec, graph: PipelineGraph
+) -> Verdict:
+    """Compare the pipeline with its state. Raises `CannotResume` before anything is touched."""
+    known = controller.find_job(job) is not None
+    verdict = judge(
+        job_folder(open_store(spec.state_url), job),
+        job,
+        # The user's files count as the job has them.
+        with_process_code(graph, spec.process_code),
+        parallelism=spec.parallelism,
+        allow_drop=frozenset(spec.allow_drop_state),
+        # What the job has been allowed before is no typing mistake.
+        accepted=frozenset(controller.job_spec(job).allow_drop_state if known else ()),
+    )
+    if not verdict.resumes:
+        raise CannotResume(verdict)
+    return verdict
+
+
+def _tell(verdict: Verdict, display: RunDisplay) -> None:
+    for said in verdict.changes():
+        if display.as_json:
+            display.say_json({"event": "StateKept", "job": verdict.job, "text": said})
+        else:
+            display.say(escape(said))

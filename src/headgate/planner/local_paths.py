@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 from headgate.connectors.registry import connector
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.masters import is_this_machine
-from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
-from headgate.storage.folder import is_local, local_path
+from headgate.operators import LookupJoinSpec, ProcessSpec, SinkSpec, SourceSpec
+from headgate.storage.folder import is_local, is_relative_url, local_path
+
+
+@dataclass(frozen=True)
+class RelativePath:
+    """A path that depends on the folder of whoever opens it."""
+
+    what: str
+    written: str
+    # Where it would be, seen from the folder of whoever wrote it; None = that is not known.
+    absolute: str | None
 
 
 def refuse_local_paths(
@@ -36,6 +48,48 @@ def refuse_local_paths(
         "path, say so with --shared-path FOLDER, or in the setting job.shared_paths",
         code="local_path",
     )
+
+
+def relative_paths(graph: PipelineGraph, folder: str | None) -> Iterator[RelativePath]:
+    """Return the relative paths of a graph, as they are written, each once."""
+    seen: set[tuple[str, str]] = set()
+    for what, written in _written_paths(graph):
+        relative = _relative_part(written)
+        if relative is not None and (what, written) not in seen:
+            seen.add((what, written))
+            absolute = None if folder is None else os.path.normpath(os.path.join(folder, relative))
+            yield RelativePath(what, written, absolute)
+
+
+def refuse_relative_urls(graph: PipelineGraph) -> None:
+    """Raise `UserError` for `file://name`: it names a host, and nobody means one."""
+    for path in relative_paths(graph, os.getcwd()):
+        if is_relative_url(path.written):
+            raise UserError(
+                f"{path.what}: '{path.written}' is a file URL without the path's first '/': write "
+                f"'{path.absolute}', or 'file://{path.absolute}'",
+                code="relative_path",
+            )
+
+
+def _written_paths(graph: PipelineGraph) -> Iterator[tuple[str, str]]:
+    for operator in graph.operators:
+        spec = operator.spec
+        if isinstance(spec, SourceSpec | SinkSpec | LookupJoinSpec):
+            path = spec.options.get("path")
+            if isinstance(path, str) and is_local(path):
+                yield f"table '{spec.table}'", path
+        elif isinstance(spec, ProcessSpec):
+            yield f"process operator '{spec.attribute}'", spec.file
+
+
+def _relative_part(written: str) -> str | None:
+    """Return what is relative of a path; None if it is absolute."""
+    if is_relative_url(written):
+        parts = urlsplit(written)
+        return unquote(parts.netloc + parts.path)
+    path = local_path(written) if "://" in written else written
+    return None if os.path.isabs(path) else path
 
 
 def _paths(graph: PipelineGraph, state_url: str | None) -> Iterator[tuple[str, str]]:

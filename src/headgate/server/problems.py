@@ -22,6 +22,7 @@ from headgate.core.errors import (
     SqlError,
     UserError,
 )
+from headgate.state.recovery.verdict import CannotResume, Verdict
 
 log = logging.getLogger("headgate.server")
 
@@ -40,6 +41,9 @@ _STATUS_BY_CODE = {
     "job_not_running": 409,
     "pipeline_exists": 409,
     "pipeline_in_use": 409,
+    "pipeline_differs": 409,
+    "state_would_be_lost": 409,
+    "cannot_resume": 409,
     "savepoint_exists": 409,
     "savepoint_failed": 409,
     "too_large": 413,
@@ -70,6 +74,9 @@ class Problem(BaseModel):
     line: int | None = None
     column: int | None = None
     rendered: str | None = None
+    # Of a start that its state does not allow: what would be kept, what would be dropped, and
+    # which option allows it.
+    verdict: Verdict | None = None
     # Of a request that does not fit its schema.
     errors: list[FieldError] | None = None
 
@@ -106,6 +113,9 @@ def problem_of(error: HeadgateError) -> Problem:
         more = {"line": error.line, "column": error.column}
     if isinstance(error, RefusedSql):
         more["rendered"] = error.rendered
+    if isinstance(error, CannotResume):
+        # It names every operator.
+        more["verdict"], where = error.verdict, ""
     if isinstance(error, DrivenElsewhere):
         status = _misdirected(error)
         more["controller"] = error.controller

@@ -17,6 +17,7 @@ from headgate.core.names import RESERVED
 from headgate.server.alarms import Alarm
 from headgate.server.problems import Problem
 from headgate.server.telemetry import Sample
+from headgate.state.recovery.verdict import Verdict
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}$"
 # Operators are named by the planner.
@@ -45,11 +46,16 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+# Relative paths are refused: this is for saying which absolute ones they would be.
+Folder = Field(None, min_length=1, max_length=4096, description="Where the SQL's file is used.")
+
+
 class PipelineText(Request):
     """The SQL of a pipeline, and the text of the Python file with its functions."""
 
     sql: str = Field(min_length=1)
     udf_source: str | None = None
+    folder: str | None = Folder
 
 
 class NewPipeline(PipelineText):
@@ -96,6 +102,10 @@ class NewJob(JobSettings):
     pipeline: PipelineName
     sql: str | None = Field(None, min_length=1)
     udf_source: str | None = None
+    folder: str | None = Folder
+    replace: bool = Field(
+        False, description="Change the stored text, if the pipeline is there with another one."
+    )
     id: Name | None = Field(
         None, description="Default: the pipeline's name and something random behind it."
     )
@@ -116,6 +126,13 @@ class RestartJob(JobSettings):
         " `ignore_state` = from nothing.",
     )
     update: bool = Field(False, description="Take the pipeline's text as it is stored now.")
+
+
+class RestartVerdict(BaseModel):
+    """What a restart would do with the job's state; `lines` say the same for a person."""
+
+    verdict: Verdict
+    lines: list[str]
 
 
 class RescaleJob(Request):

@@ -13,8 +13,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from headgate.components import check_places, job_spec, package_settings, process_code
-from headgate.config import Config, JobConfig
+from headgate.components import check_places, job_spec, process_code
+from headgate.config import Config
 from headgate.controller.announcements import Announcement, Noted, ProgressMade, StateChanged
 from headgate.controller.assembling import check_spec
 from headgate.controller.controller import Controller
@@ -23,7 +23,6 @@ from headgate.controller.nodes.registry import NodeChange
 from headgate.controller.rules.notes import SavepointNote
 from headgate.controller.rules.spec import JobSpec
 from headgate.controller.status import JobStatus
-from headgate.core.durations import parse_duration_ms
 from headgate.core.errors import ObjectNotFound, SqlError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, JobId
@@ -35,6 +34,7 @@ from headgate.planner.errors import render_error
 from headgate.planner.explain import explain
 from headgate.server.alarms import AUTO_INTERVAL_MS, Alarm, find_alarms
 from headgate.server.event_log import EventLog
+from headgate.server.job_settings import respecified, with_settings
 from headgate.server.previews import Previews, is_preview
 from headgate.server.problems import RefusedSql, problem_of
 from headgate.server.schemas import (
@@ -42,7 +42,6 @@ from headgate.server.schemas import (
     ForkJob,
     GraphView,
     JobDetail,
-    JobSettings,
     JobView,
     NewJob,
     NewPreview,
@@ -53,10 +52,13 @@ from headgate.server.schemas import (
     Validation,
 )
 from headgate.server.telemetry import Telemetry
+from headgate.server.texts import refuse_other_text, refuse_relative_paths
+from headgate.server.verdicts import Verdicts, need_resumable
 from headgate.server.waiting import CommandThreads
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import list_savepoints, read_log
 from headgate.state.recovery.fork import fork_checkpoint
+from headgate.state.recovery.verdict import Verdict
 from headgate.storage import job_folder, open_store
 
 log = logging.getLogger("headgate.server")
@@ -82,6 +84,7 @@ class Service:
             life=f"{self.started_ms:x}",
         )
         self.previews = Previews(controller, data_dir / "previews", self.clock)
+        self.verdicts = Verdicts(controller, config.controller)
         self.commands = CommandThreads()
         # By state, as of the last sweep: a probe must not wait for the database.
         self.job_counts: dict[str, int] = {}
@@ -214,6 +217,12 @@ class Service:
             return Validation(valid=False, problem=problem_of(error))
         return Validation(valid=True, plan=graph_view(graph))
 
+    def compile_to_store(self, text: PipelineText) -> PipelineGraph:
+        """Compile a text that is to be stored: it must mean the same whoever runs it."""
+        graph = self.compile(text)
+        refuse_relative_paths(graph, text.folder)
+        return graph
+
     def stored_text(self, name: str) -> PipelineText:
         found = self.controller.pipelines.get(name)
         return PipelineText(sql=found.sql, udf_source=found.udf_source)
@@ -275,7 +284,11 @@ class Service:
     def start_job(self, wanted: NewJob) -> JobId:
         """Create a job of a stored or a given text, and start it."""
         spec = self._spec(wanted)
-        return self.controller.create_job(spec, None if wanted.id is None else JobId(wanted.id))
+        check_spec(spec)
+        job = new_job_id(spec.name) if wanted.id is None else JobId(wanted.id)
+        refuse_reserved(job, what="job")
+        need_resumable(self.verdicts.of_start(job, spec))
+        return self.controller.create_job(spec, job)
 
     def fork_job(self, job: JobId, wanted: ForkJob) -> JobId:
         """Copy a checkpoint into a new job's folder, and start that job."""
@@ -297,6 +310,7 @@ class Service:
         refuse_reserved(new_job, what="job")
         if any(status.job == new_job for status in self.controller.job_statuses()):
             raise UserError(f"there is already a job {new_job}", code="job_exists")
+        need_resumable(self.verdicts.of_fork(source, job, epoch, spec))
         target = job_folder(open_store(spec.state_url), new_job)
         fork_checkpoint(source, job, epoch, target, new_job, now_ms=self.clock.now_ms())
         return self.controller.create_job(spec, new_job)
@@ -305,10 +319,12 @@ class Service:
         if wanted.sql is None:
             text = self.stored_text(wanted.pipeline)
         else:
-            text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source)
-        graph = self.compile(text)
+            text = PipelineText(sql=wanted.sql, udf_source=wanted.udf_source, folder=wanted.folder)
+            if not wanted.replace:
+                self._refuse_other_text(wanted.pipeline, text)
+        graph = self.compile(text) if wanted.sql is None else self.compile_to_store(text)
         code = process_code(graph)
-        config = self.config.model_copy(update={"job": _with(self.config.job, wanted)})
+        config = self.config.model_copy(update={"job": with_settings(self.config.job, wanted)})
         spec = job_spec(
             config,
             name=wanted.pipeline,
@@ -321,14 +337,23 @@ class Service:
         check_places(graph, spec)
         return spec
 
+    def _refuse_other_text(self, name: str, text: PipelineText) -> None:
+        try:
+            stored = self.stored_text(name)
+        except UserError as error:
+            if error.code != "no_such_pipeline":
+                raise
+            return
+        refuse_other_text(name, stored, text)
+
     def restart_job(self, job: JobId, wanted: RestartJob) -> None:
-        """Start a job again, perhaps with other settings or the pipeline's newest text."""
+        """Start a job again, perhaps with other settings or the pipeline's newest text.
+
+        Raises `CannotResume`, and leaves the job as it is, if its state does not allow it.
+        """
         before = self.controller.job_spec(job)
-        spec = _respecified(before, wanted)
-        if wanted.update and spec.graph is None:
-            text = self.stored_text(spec.name)
-            code = process_code(self.compile(text))
-            spec = replace(spec, sql=text.sql, udf_source=text.udf_source, process_code=code)
+        spec = self._restarted(before, wanted)
+        need_resumable(self.verdicts.of_restart(job, before, spec, wanted.mode))
         # Stored only if the job is ours to restart.
         self.controller.restart_job(
             job,
@@ -337,6 +362,27 @@ class Service:
             limits=spec.limits,
             spec=spec if spec != before else None,
         )
+
+    def judge_restart(self, job: JobId, wanted: RestartJob) -> Verdict:
+        """Say what `restart_job` would do with the job's state."""
+        before = self.controller.job_spec(job)
+        return self.verdicts.of_restart(job, before, self._restarted(before, wanted), wanted.mode)
+
+    def _restarted(self, before: JobSpec, wanted: RestartJob) -> JobSpec:
+        spec = respecified(before, wanted)
+        if wanted.update and spec.graph is None:
+            text = self.stored_text(spec.name)
+            code = process_code(self.compile(text))
+            spec = replace(spec, sql=text.sql, udf_source=text.udf_source, process_code=code)
+        check_spec(spec)
+        return spec
+
+    def rescale_job(self, job: JobId, parallelism: int) -> None:
+        """Change the parallelism, unless the state cannot be divided so, or nothing could run."""
+        before = self.controller.job_spec(job)
+        spec = replace(before, parallelism=parallelism)
+        need_resumable(self.verdicts.of_restart(job, before, spec, "safe"))
+        self.controller.rescale_job(job, parallelism)
 
     def delete_job(self, job: JobId) -> None:
         self.controller.delete_job(job)
@@ -405,50 +451,3 @@ def _exists(store: ObjectStore, path: str) -> bool:
 
 def graph_view(graph: PipelineGraph) -> GraphView:
     return GraphView(graph=graph, explained=explain(graph), fingerprint=graph.fingerprint())
-
-
-def _with(job: JobConfig, wanted: JobSettings) -> JobConfig:
-    """Return the settings with what a request says instead."""
-    interval = wanted.checkpoint_interval
-    said = {
-        "parallelism": wanted.parallelism,
-        "checkpoint_interval": None if interval is None else _interval(interval),
-        "retained_checkpoints": wanted.retained_checkpoints,
-        "restarts_max": wanted.restarts_max,
-        "max_batch_rows": wanted.max_batch_rows,
-        "package": wanted.package,
-        "shared_paths": None if wanted.shared_paths is None else tuple(wanted.shared_paths),
-        "spark": None if wanted.spark is None else {**job.spark, **wanted.spark},
-    }
-    return job.model_copy(update={key: value for key, value in said.items() if value is not None})
-
-
-def _respecified(spec: JobSpec, wanted: RestartJob) -> JobSpec:
-    limits, interval = spec.limits, wanted.checkpoint_interval
-    if interval is not None:
-        limits = replace(limits, checkpoint_interval_ms=_interval(interval))
-    if wanted.retained_checkpoints is not None:
-        limits = replace(limits, retained_checkpoints=wanted.retained_checkpoints)
-    if wanted.restarts_max is not None:
-        limits = replace(limits, restarts_max=wanted.restarts_max)
-    return replace(
-        spec,
-        limits=limits,
-        parallelism=wanted.parallelism or spec.parallelism,
-        max_batch_rows=wanted.max_batch_rows or spec.max_batch_rows,
-        spark_conf=package_settings(wanted.package, spec.spark_conf | (wanted.spark or {})),
-        shared_paths=(
-            spec.shared_paths if wanted.shared_paths is None else tuple(wanted.shared_paths)
-        ),
-        allow_drop_state=(
-            spec.allow_drop_state
-            if wanted.allow_drop_state is None
-            else tuple(wanted.allow_drop_state)
-        ),
-        # Never kept from before: who allows output to be lost means this start.
-        allow_skip_published=wanted.allow_skip_published,
-    )
-
-
-def _interval(text: str) -> Any:
-    return "auto" if text == "auto" else parse_duration_ms(text)

@@ -21,6 +21,14 @@ def is_local(url: str) -> bool:
     return urlsplit(url).scheme in ("", "file")
 
 
+def is_relative_url(url: str) -> bool:
+    """Whether it is `file://name`: what stands there is the name of a host, and not a path."""
+    parts = urlsplit(url)
+    return parts.scheme == "file" and (
+        parts.netloc not in ("", "localhost") or not parts.path.startswith("/")
+    )
+
+
 def local_path(url: str) -> str:
     """Return the absolute local path of a path or a file:// URL."""
     return os.path.abspath(unquote(urlsplit(url).path) if "://" in url else url)

@@ -97,11 +97,17 @@ def resumption(
 ) -> str:
     """Say from where the pipeline would go on. Raises `UserError` if it would be refused."""
     from headgate.cli.inspection.opened import open_job
+    from headgate.components import process_code, with_process_code
     from headgate.state.recovery.backend import NoCheckpoint, StateBackend
+    from headgate.state.recovery.verdict import CannotResume, judge
 
     opened = open_job(state_dir, name)
+    graph = with_process_code(graph, process_code(graph))
+    # Any parallelism will do: state can be divided among any number of subtasks.
+    verdict = judge(opened.store, opened.job, graph, parallelism=1, allow_drop=allow_drop)
+    if not verdict.resumes:
+        raise CannotResume(verdict)
     found = StateBackend(opened.store, opened.job).prepare_checkpoint_load(
-        # Any will do: state can be divided among any number of subtasks.
         parallelism=1,
         graph=graph,
         allow_drop_state=allow_drop,
@@ -112,4 +118,5 @@ def resumption(
     known = set(found.plan.globals)
     fresh = [o.id for o in graph.checkpointed() if o.id not in known]
     start = f"; these start empty: {', '.join(fresh)}" if fresh else ""
-    return f"{opened.job} would resume from epoch {found.newest.epoch}{start}"
+    resumes = f"{opened.job} would resume from epoch {found.newest.epoch}{start}"
+    return "\n".join([resumes, *verdict.lines()])

@@ -188,7 +188,11 @@ class JobStore:
     def update_spec(self, job: JobId, spec: JobSpec, now_ms: int) -> None:
         """Change how a job is run, from its next start on."""
         with self._engine.begin() as connection:
-            _put_pipeline(connection, spec, now_ms)
+            before = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job)).scalar()
+            known = None if before is None else from_json(JobSpec, before)
+            # Other settings of an old text are no reason to forget the newer one that is stored.
+            if known is None or (known.sql, known.udf_source) != (spec.sql, spec.udf_source):
+                _put_pipeline(connection, spec, now_ms)
             connection.execute(
                 sa.update(jobs)
                 .where(jobs.c.id == job)

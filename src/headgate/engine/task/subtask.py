@@ -50,6 +50,8 @@ class Subtask:
     tables: list[StateTable] = field(default_factory=list)
     rows_late: int = 0
     next_timer: int | None = None
+    # For what is said of it.
+    operator: OperatorId | None = None
 
     def time_table(self, name: str, schema: pa.Schema, merge: MergeRows | None = None) -> TimeTable:
         table = TimeTable.open(self.io, self.versions.get(name), schema, name=name, merge=merge)
@@ -87,6 +89,7 @@ class StatefulSubtask:
             context=self.context,
             io=table_io(self.context, self.operator, index, attempt),
             versions=self._versions_of(index),
+            operator=self.operator,
         )
         counted = _Counted(batches)
         started = time.perf_counter()

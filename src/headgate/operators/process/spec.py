@@ -9,6 +9,7 @@ from pydantic import Field
 from headgate.core.graph import Column, NamedExpr
 from headgate.core.model import model
 from headgate.core.operator_spec import OperatorSpec, Role
+from headgate.core.user_code import STATE_SCHEMA, field_changes, same_definition, state_fields
 from headgate.operators.pure.wording import by_keys, expressions, names
 
 
@@ -36,4 +37,35 @@ class ProcessSpec(OperatorSpec):
         return [f"code: {self.file}:{self.attribute}", *expressions("key", self.keys)]
 
     def state_shape(self) -> list[object]:
-        return [self.file, self.attribute, names(self.keys)]
+        return [self.attribute, names(self.keys)]
+
+    def why_misread(self, new: OperatorSpec) -> str | None:
+        reason = super().why_misread(new)
+        if reason is not None or not isinstance(new, ProcessSpec) or self._is_same_code(new):
+            return reason
+        before, after = self._fields(), new._fields()
+        changes = [] if before is None or after is None else field_changes(before, after)
+        if changes:
+            return f"{STATE_SCHEMA} of {self.attribute} changed: {', '.join(changes)}"
+        if self.file != new.file and (before is None or after is None):
+            return f"its code was in {self.file} and is now other code in {new.file}"
+        return None
+
+    def may_misread(self, new: OperatorSpec) -> bool:
+        if not isinstance(new, ProcessSpec) or self._is_same_code(new):
+            return False
+        return self._fields() is None or new._fields() is None
+
+    def code_changed(self, new: OperatorSpec) -> str | None:
+        known = isinstance(new, ProcessSpec) and None not in (self.code, new.code)
+        return self.attribute if known and not self._is_same_code(new) else None
+
+    def _is_same_code(self, other: OperatorSpec) -> bool:
+        if not isinstance(other, ProcessSpec):
+            return False
+        if self.code is None or other.code is None:
+            return self.code == other.code and self.file == other.file
+        return same_definition(self.code, other.code, self.attribute)
+
+    def _fields(self) -> dict[str, str] | None:
+        return None if self.code is None else state_fields(self.code, self.attribute)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from headgate.core.checkpoint import WATERMARK_MAX
 from headgate.core.errors import UdfError
 from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.core.user_code import STATE_SCHEMA, Fields, field_changes
 from headgate.engine.task.batches import ARRIVAL, one_array, only_batch
 from headgate.engine.task.merging import first_rows
 from headgate.engine.task.subtask import Subtask
@@ -25,7 +26,8 @@ from headgate.engine.task.usercode import attribute_of_file, user_code
 from headgate.process import Column, ProcessContext, ProcessOperator
 from headgate.state.tables import KeyedTable, TimeTable
 from headgate.state.tables.equality import row_codes
-from headgate.state.tables.rows import HASH, TIME
+from headgate.state.tables.rows import HASH, TIME, table_schema
+from headgate.state.tables.version import decode_schema
 
 Ints = npt.NDArray[np.int64]
 
@@ -145,6 +147,7 @@ class _Context(ProcessContext):
             raise UdfError(f"{task.attribute}.state_schema has the name of a key: {sorted(wrong)}")
         self._state_names = state_schema.names
         state_fields = [*key_fields, *state_schema]
+        _refuse_other_columns(task, subtask, state_schema)
         self._state: KeyedTable = subtask.keyed_table(
             STATE_TABLE, pa.schema(state_fields), self._keys
         )
@@ -212,3 +215,28 @@ class _Context(ProcessContext):
             )
         hashes = one_array(self._known[HASH]).take(pa.array(positions))
         return asked.append_column(HASH, hashes)
+
+
+def _refuse_other_columns(task: ProcessTask, subtask: Subtask, state_schema: pa.Schema) -> None:
+    """Refuse state of other columns than the class has now. It does not go away by trying again.
+
+    Most such changes are refused before anything starts; this is for a schema that only running
+    the code can tell.
+    """
+    version = subtask.versions.get(STATE_TABLE)
+    if version is None:
+        return
+    keys = {HASH, *task.keys}
+    # As it would be stored: types that no file keeps are others there.
+    wanted = table_schema(pa.schema([pa.field(HASH, pa.int32()), *state_schema]))
+    changes = field_changes(_fields(decode_schema(version.schema), keys), _fields(wanted, keys))
+    if changes:
+        raise UdfError(
+            f"{STATE_SCHEMA} of {task.attribute} changed: {', '.join(changes)}. The state that is "
+            "there does not fit: undo the change, or start the job with --allow-drop-state "
+            f"{subtask.operator}"
+        )
+
+
+def _fields(schema: pa.Schema, without: set[str]) -> Fields:
+    return {field.name: str(field.type) for field in schema if field.name not in without}

@@ -22,6 +22,7 @@ from headgate.server.schemas import (
     Recovery,
     RescaleJob,
     RestartJob,
+    RestartVerdict,
     StopJob,
 )
 from headgate.server.service import graph_view
@@ -128,7 +129,11 @@ async def stop_job(job: JobPath, service: ServiceDep, wanted: StopJob | None = N
 async def restart_job(
     job: JobPath, service: ServiceDep, wanted: RestartJob | None = None
 ) -> JobView:
-    """Start a job again, whatever its state; settings that are given count from now on."""
+    """Start a job again, whatever its state; settings that are given count from now on.
+
+    If its state does not allow it, the answer is 409 with the verdict, and the job is left as it
+    is.
+    """
 
     def restart() -> JobView:
         service.restart_job(JobId(job), wanted or RestartJob())
@@ -137,12 +142,25 @@ async def restart_job(
     return await service.commands.run(restart)
 
 
+@router.post("/jobs/{job}/restart/verdict", responses=problems(404))
+async def judge_restart(
+    job: JobPath, service: ServiceDep, wanted: RestartJob | None = None
+) -> RestartVerdict:
+    """Say what a restart would do with the job's state, and do nothing."""
+
+    def judge() -> RestartVerdict:
+        verdict = service.judge_restart(JobId(job), wanted or RestartJob())
+        return RestartVerdict(verdict=verdict, lines=verdict.lines())
+
+    return await service.commands.run(judge)
+
+
 @router.post("/jobs/{job}/rescale", status_code=202, responses=problems(404, 409, 421))
 async def rescale_job(job: JobPath, wanted: RescaleJob, service: ServiceDep) -> JobView:
     """Change the parallelism; a job that has ended takes it when it is started again."""
 
     def rescale() -> JobView:
-        service.controller.rescale_job(JobId(job), wanted.parallelism)
+        service.rescale_job(JobId(job), wanted.parallelism)
         return service.job(JobId(job))
 
     return await service.commands.run(rescale)

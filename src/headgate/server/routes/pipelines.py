@@ -31,7 +31,7 @@ def list_pipelines(service: ServiceDep) -> list[PipelineView]:
 @router.post("/pipelines", status_code=201, responses=problems(409, 413))
 def create_pipeline(wanted: NewPipeline, service: ServiceDep, response: Response) -> PipelineView:
     """Store a pipeline under a new name. SQL that cannot run is refused, with the place."""
-    service.compile(wanted)
+    service.compile_to_store(wanted)
     service.controller.pipelines.create(
         wanted.name, wanted.sql, wanted.udf_source, service.clock.now_ms()
     )
@@ -65,7 +65,7 @@ def read_pipeline(name: PipelinePath, service: ServiceDep) -> PipelineView:
 @router.put("/pipelines/{name}", responses=problems(413))
 def put_pipeline(name: PipelinePath, text: PipelineText, service: ServiceDep) -> PipelineView:
     """Store a pipeline, or change its text. Its jobs take it when restarted with `update`."""
-    service.compile(text)
+    service.compile_to_store(text)
     service.controller.pipelines.put(name, text.sql, text.udf_source, service.clock.now_ms())
     return _one(service, name)
 

@@ -6,7 +6,7 @@ What it would silently forget, misread or leave unpublished is refused, with the
 from __future__ import annotations
 
 from headgate.core.checkpoint import EpochReplay, SinkCommit
-from headgate.core.compat import NeedsDrop, compare_graphs
+from headgate.core.compat import NeedsDrop, StateProblem, compare_graphs
 from headgate.core.errors import UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
@@ -30,11 +30,9 @@ def check_graph(
     if old is None:
         _check_ids(graph, manifest, metadata, allow_drop)
         return frozenset()
-    # A sink that is gone matters only while it has output to publish: `check_sinks`.
-    gone = {sink.id for sink in old.sinks()} - {sink.id for sink in graph.sinks()}
-    # A sink that remembers nothing at all is a fork's: it has a target of its own.
-    fresh = {s.id for s in old.sinks() if s.id in metadata and not metadata[s.id].globals}
-    outcome = compare_graphs(old, graph, allow_drop=allow_drop | gone | fresh)
+    outcome = compare_graphs(
+        old, graph, allow_drop=allow_drop | never_refused(old, graph, metadata)
+    )
     if isinstance(outcome, NeedsDrop):
         raise UserError(
             f"epoch {manifest.epoch}: {outcome.message()}",
@@ -42,6 +40,19 @@ def check_graph(
             operator=outcome.problems[0].operator,
         )
     return frozenset(outcome.dropped)
+
+
+def never_refused(
+    old: PipelineGraph,
+    graph: PipelineGraph,
+    metadata: dict[OperatorId, OperatorCheckpointMetadata],
+) -> frozenset[OperatorId]:
+    """Return the sinks that may go or change without asking."""
+    # A sink that is gone matters only while it has output to publish: `check_sinks`.
+    gone = {sink.id for sink in old.sinks()} - {sink.id for sink in graph.sinks()}
+    # A sink that remembers nothing at all is a fork's: it has a target of its own.
+    fresh = {s.id for s in old.sinks() if s.id in metadata and not metadata[s.id].globals}
+    return frozenset(gone | fresh)
 
 
 def check_replays(
@@ -67,6 +78,21 @@ def has_sink(graph: PipelineGraph, operator: OperatorId) -> bool:
     return any(sink.id == operator for sink in graph.sinks())
 
 
+def find_id_problems(
+    graph: PipelineGraph, metadata: dict[OperatorId, OperatorCheckpointMetadata]
+) -> tuple[StateProblem, ...]:
+    """Return whose state a graph would silently forget, if the old graph is not known."""
+    problems = []
+    for operator, entry in metadata.items():
+        if entry.role == "sink" or keeps(graph, operator, entry.kind):
+            continue
+        kinds = [o.spec.kind for o in graph.operators if o.id == operator]
+        change = f"is now a {kinds[0]}" if kinds else "is no longer there"
+        reason = f"the {entry.kind} '{operator}' {change} in the changed query"
+        problems.append(StateProblem(operator=operator, reason=reason))
+    return tuple(problems)
+
+
 def _check_ids(
     graph: PipelineGraph,
     manifest: Manifest,
@@ -74,17 +100,13 @@ def _check_ids(
     allow_drop: frozenset[str],
 ) -> None:
     """Refuse a graph that would silently forget state, if the old graph is not known."""
-    for operator, entry in metadata.items():
-        if entry.role == "sink" or operator in allow_drop or keeps(graph, operator, entry.kind):
-            continue
-        kinds = [o.spec.kind for o in graph.operators if o.id == operator]
-        change = f"is now a {kinds[0]}" if kinds else "is no longer there"
+    problems = find_id_problems(graph, metadata)
+    refused = tuple(p for p in problems if p.operator not in allow_drop)
+    if refused:
         raise UserError(
-            f"the checkpoint of epoch {manifest.epoch} holds state of the {entry.kind} "
-            f"'{operator}', which {change} in the changed query. Undo the change, or allow this "
-            f"state to be dropped (--allow-drop-state {operator}), or start without state",
+            f"epoch {manifest.epoch}: {NeedsDrop(problems=refused).message()}",
             code="state_would_be_lost",
-            operator=operator,
+            operator=refused[0].operator,
         )
 
 
