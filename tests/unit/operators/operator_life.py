@@ -110,6 +110,7 @@ class OperatorLife:
             context=context,
             io=replace(table_io(context, OPERATOR, index, f"a{self._attempt}"), scratch_fanout=2),
             versions={v.name: v for v in self._versions.get(index, ())},
+            operator=OPERATOR,
         )
         hashes = rows["_hash"].to_pylist()
         mine = rows.filter(pa.array([h % self.parallelism == index for h in hashes], pa.bool_()))

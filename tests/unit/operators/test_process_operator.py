@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headgate.core.checkpoint import WATERMARK_MAX, WATERMARK_MIN
 from headgate.core.errors import UdfError
 from headgate.operators.process.task import ProcessTask
-from tests.unit.operators.operator_life import OperatorLife, Step, key_hash, play, steps
+from tests.unit.operators.operator_life import OPERATOR, OperatorLife, Step, key_hash, play, steps
 
 STAMP = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(
@@ -182,3 +182,18 @@ def test_a_file_that_cannot_be_run_is_the_users_error(tmp_path: Path) -> None:
         with pytest.raises(UdfError, match=message):
             life.run(table([("a", 0, 7)]), WATERMARK_MIN)
         life.close()
+
+
+def test_a_schema_that_does_not_fit_the_state_is_an_error_of_the_user(tmp_path: Path) -> None:
+    """Most are refused before the worker starts; one that is made at run time gets here."""
+    life = life_of(tmp_path, QUIET_SUMS, "QuietSums")
+    life.run(table([("a", 1, 1)]), WATERMARK_MIN, barrier=True)
+    changed = QUIET_SUMS.replace('("last", pa.int64())', '("last", pa.float64())')
+    task = life_of(tmp_path, changed, "QuietSums").make_task()
+    life.make_task = lambda: task
+    with pytest.raises(UdfError) as refused:
+        life.run(table([("a", 2, 1)]), WATERMARK_MIN)
+    assert "state_schema of QuietSums changed: 'last' was int64 and is now double" in str(
+        refused.value
+    )
+    assert f"--allow-drop-state {OPERATOR}" in refused.value.message

@@ -7,12 +7,12 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from headgate.cli.local.pipeline_file import read_text
 from headgate.cli.local.run import parse_settings
-from headgate.cli.options import AllowDropState, AllowSkipPublished, Package, SharedPaths
+from headgate.cli.options import AllowDropState, AllowSkipPublished, Package, SharedPaths, Udfs
 from headgate.cli.render import print_json
 from headgate.cli.service.client import AsJson, ServiceClient, Token, Url, Wait, connect
 from headgate.cli.service.jobs import Job
+from headgate.cli.service.pipelines import refusing_texts, sql_text
 from headgate.controller.rules.job_facts import RestartMode, StopMode
 from headgate.core.errors import UserError
 
@@ -34,7 +34,10 @@ def start(
     name: Annotated[
         str | None, typer.Option(help="The pipeline's name, for a file; default: the file's.")
     ] = None,
-    udfs: Annotated[Path | None, typer.Option(help="Python file with @udf functions.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Change the stored text if the file has another.")
+    ] = False,
+    udfs: Udfs = None,
     job_id: Annotated[
         str | None,
         typer.Option("--id", help="The job's id; one that has checkpoints goes on from them."),
@@ -53,7 +56,11 @@ def start(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a job of a pipeline on the service."""
+    """Start a job of a pipeline on the service.
+
+    A pipeline that is stored with another text than the file's is not replaced unasked: exit code
+    2, as for refused SQL, with the difference and what can be done.
+    """
     body: dict[str, Any] = {
         "pipeline": pipeline,
         "id": job_id,
@@ -68,12 +75,13 @@ def start(
     }
     file = Path(pipeline)
     if file.suffix == ".sql" or file.is_file():
-        body["sql"] = read_text(file, "SQL file")
+        body |= sql_text(file, udfs)
         body["pipeline"] = name or file.stem
-        body["udf_source"] = read_text(udfs, "UDF file") if udfs is not None else None
-    elif udfs is not None or name is not None:
-        raise UserError("--udfs and --name belong to a SQL file", code="arguments")
-    found = connect(url, token).post("/jobs", body)
+        body["replace"] = replace
+    elif udfs is not None or name is not None or replace:
+        raise UserError("--udfs, --name and --replace belong to a SQL file", code="arguments")
+    with refusing_texts():
+        found = connect(url, token).post("/jobs", body)
     if as_json:
         print_json(found)
     else:
@@ -118,30 +126,38 @@ def restart(
     package: Package = None,
     shared_paths: SharedPaths = None,
     settings: Settings = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what would become of the state.")
+    ] = False,
     wait: Wait = True,
     timeout: Timeout = WAIT_SECONDS,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a job again from its last checkpoint, whatever its state."""
+    """Start a job again from its last checkpoint, whatever its state.
+
+    A restart that its state does not allow is refused with what would be lost, and the job runs on.
+    """
     _check(mode, get_args(RestartMode))
     client = connect(url, token)
     before = client.get(f"/jobs/{job}")["generation"]
-    found = client.post(
-        f"/jobs/{job}/restart",
-        {
-            "mode": mode,
-            "update": update,
-            "allow_drop_state": allow_drop_state,
-            "allow_skip_published": allow_skip_published,
-            "parallelism": parallelism,
-            "checkpoint_interval": checkpoint_interval,
-            "package": package,
-            "shared_paths": shared_paths,
-            "spark": parse_settings(settings) if settings else None,
-        },
-    )
+    body = {
+        "mode": mode,
+        "update": update,
+        "allow_drop_state": allow_drop_state,
+        "allow_skip_published": allow_skip_published,
+        "parallelism": parallelism,
+        "checkpoint_interval": checkpoint_interval,
+        "package": package,
+        "shared_paths": shared_paths,
+        "spark": parse_settings(settings) if settings else None,
+    }
+    if check or update:
+        _tell_verdict(client.post(f"/jobs/{job}/restart/verdict", body), check, as_json)
+    if check:
+        return
+    found = client.post(f"/jobs/{job}/restart", body)
     if wait:
         found = _wait_for_generation(client, job, before, timeout)
     _say(found, as_json)
@@ -163,6 +179,22 @@ def rescale(
     if wait and not found["terminal"] and before["parallelism"] != parallelism:
         found = _wait_for_generation(client, job, before["generation"], timeout)
     _say(found, as_json)
+
+
+def _tell_verdict(found: dict[str, Any], check: bool, as_json: bool) -> None:
+    """Show what would become of the state; if it was only asked for, the exit code says it."""
+    verdict = found["verdict"]
+    if check and as_json:
+        print_json(found)
+    elif check or verdict["resumes"]:
+        # What is refused is said by the refusal. Standard output is for what became of the job.
+        for line in found["lines"]:
+            typer.echo(line, err=not check)
+    if check and not as_json and verdict["resumes"]:
+        where = f"from epoch {verdict['epoch']}" if verdict.get("epoch") else "from the beginning"
+        typer.echo(f"job {verdict['job']} would go on {where}")
+    if check and not verdict["resumes"]:
+        raise typer.Exit(1)
 
 
 def _wait_for_generation(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from headgate.cli.local.pipeline_file import read_text
+from headgate.cli.local.pipeline_file import read_sql_pipeline
+from headgate.cli.options import Udfs
 from headgate.cli.render import format_moment, print_json, print_table, standard_console
 from headgate.cli.service.client import EXIT_REFUSED, AsJson, Token, Url, connect
+from headgate.core.errors import UserError
 
 pipelines = typer.Typer(
     name="pipelines",
@@ -20,7 +25,6 @@ pipelines = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(help="The SQL file.")]
-Udfs = Annotated[Path | None, typer.Option(help="Python file with @udf functions.")]
 Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
 
 
@@ -50,13 +54,14 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Store a SQL file as a pipeline."""
-    body = _text(file, udfs)
+    body = sql_text(file, udfs)
     client = connect(url, token)
     named = name or file.stem
-    if replace:
-        found = client.put(f"/pipelines/{named}", body)
-    else:
-        found = client.post("/pipelines", {"name": named, **body})
+    with refusing_texts():
+        if replace:
+            found = client.put(f"/pipelines/{named}", body)
+        else:
+            found = client.post("/pipelines", {"name": named, **body})
     if as_json:
         print_json(found)
     else:
@@ -68,7 +73,7 @@ def validate(
     file: File, udfs: Udfs = None, url: Url = None, token: Token = None, as_json: AsJson = False
 ) -> None:
     """Check a SQL file; exit code 2 if it is refused."""
-    found = connect(url, token).post("/pipelines/validate", _text(file, udfs))
+    found = connect(url, token).post("/pipelines/validate", sql_text(file, udfs))
     if as_json:
         print_json(found)
     elif found["valid"]:
@@ -112,8 +117,24 @@ def delete(name: Name, url: Url = None, token: Token = None, as_json: AsJson = F
         typer.echo(f"pipeline {name} is deleted")
 
 
-def _text(file: Path, udfs: Path | None) -> dict[str, str | None]:
-    return {
-        "sql": read_text(file, "SQL file"),
-        "udf_source": read_text(udfs, "UDF file") if udfs is not None else None,
-    }
+def sql_text(file: Path, udfs: Path | None) -> dict[str, str | None]:
+    """Return what a request says of a SQL file and its functions."""
+    given = read_sql_pipeline(file, udfs)
+    told = given.told()
+    if told is not None:
+        typer.echo(told, err=True)
+    return {"sql": given.sql, "udf_source": given.udf_source, "folder": os.getcwd()}
+
+
+@contextmanager
+def refusing_texts() -> Iterator[None]:
+    """Exit with 2 where the service refuses a text for what it says, as it does for wrong SQL."""
+    try:
+        yield
+    except UserError as error:
+        if error.code not in ("pipeline_differs", "relative_path"):
+            raise
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print("[red]error:[/] ", end="")
+        console.print(error.message, markup=False)
+        raise typer.Exit(EXIT_REFUSED) from error

@@ -26,7 +26,7 @@ from headgate.engine.task.usercode import attribute_of_file, user_code
 from headgate.process import Column, ProcessContext, ProcessOperator
 from headgate.state.tables import KeyedTable, TimeTable
 from headgate.state.tables.equality import row_codes
-from headgate.state.tables.rows import HASH, TIME, table_schema
+from headgate.state.tables.rows import DELETED, HASH, TIME, table_schema
 from headgate.state.tables.version import decode_schema
 
 Ints = npt.NDArray[np.int64]
@@ -226,10 +226,10 @@ def _refuse_other_columns(task: ProcessTask, subtask: Subtask, state_schema: pa.
     version = subtask.versions.get(STATE_TABLE)
     if version is None:
         return
-    keys = {HASH, *task.keys}
+    others = {HASH, DELETED, *task.keys}
     # As it would be stored: types that no file keeps are others there.
     wanted = table_schema(pa.schema([pa.field(HASH, pa.int32()), *state_schema]))
-    changes = field_changes(_fields(decode_schema(version.schema), keys), _fields(wanted, keys))
+    changes = field_changes(_fields(decode_schema(version.schema), others), _fields(wanted, others))
     if changes:
         raise UdfError(
             f"{STATE_SCHEMA} of {task.attribute} changed: {', '.join(changes)}. The state that is "

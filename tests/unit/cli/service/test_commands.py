@@ -32,9 +32,10 @@ def command_json(running: Running, *arguments: str) -> Any:
 
 
 @pytest.fixture
-def query(tmp_path: Path) -> Path:
+def query(running: Running, tmp_path: Path) -> Path:
     file = tmp_path / "endless.sql"
-    file.write_text(sql(tmp_path, "endless"))
+    # The service knows the pipeline by the name of the file: its text must be the same.
+    file.write_text(sql(running.folder, "endless"))
     return file
 
 
