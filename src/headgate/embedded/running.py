@@ -89,9 +89,7 @@ def _close(controller: Controller, display: RunDisplay) -> None:
         told.cancel()
 
 
-def judge_start(
-    controller: Controller, job: JobId, spec: JobSpec, graph: PipelineGraph
-) -> Verdict:
+def judge_start(controller: Controller, job: JobId, spec: JobSpec, graph: PipelineGraph) -> Verdict:
     """Compare the pipeline with its state. Raises `CannotResume` before anything is touched."""
     known = controller.find_job(job) is not None
     verdict = judge(

@@ -61,7 +61,7 @@ def plan(
 
     With --state-dir it is compared with the job's newest checkpoint, as `run` would do it, and
     nothing is written. With --master, paths that only one host has are refused. Exit codes: 0 could
-    go on, 1 refused because of the state or of such a path, 2 refused SQL.
+    go on, 1 the state is damaged, 2 refused: the SQL, such a path, or state that would be lost.
     """
     from headgate.planner.explain import explain
 
