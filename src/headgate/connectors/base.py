@@ -84,6 +84,45 @@ class KnowingSource(Source, Protocol):
         """
 
 
+@model
+class BadRow:
+    """A row that could not be read: where it is, what is wrong with it, and its text."""
+
+    # `orders.json:17 (byte 1234)`, `topic/0@99`; empty if it is not known.
+    position: str
+    # Empty if nothing wrong was found.
+    reason: str
+    raw: str
+
+
+class RowJudge(Protocol):
+    """Says what is wrong with bad rows. Pickled into tasks; slow, and asked for nothing else."""
+
+    def __call__(self, raw: str, position: str) -> BadRow:
+        """Explain a row from its `BAD_RAW_COLUMN` and `BAD_POSITION_COLUMN`.
+
+        Deterministic: a replay says the same of the same row.
+        """
+
+
+@runtime_checkable
+class ExplainingSource(Source, Protocol):
+    """A source that can say where a bad row is and what is wrong with it.
+
+    With a `bad_data` that is neither 'fail' nor 'drop', the name of a dead-letter table, `read`
+    adds `BAD_RAW_COLUMN` and `BAD_POSITION_COLUMN` to `BAD_COLUMN`, null for rows that are good.
+    """
+
+    def judge(self) -> RowJudge:
+        """Return what explains the bad rows that `read` has marked."""
+
+    def find_bad(self, start: JsonValue, end: JsonValue, sample: str) -> BadRow | None:
+        """On the driver: look again for the row whose text, as Spark had it, begins so.
+
+        None if it is not found within reason: this is for people, and after the fact.
+        """
+
+
 @runtime_checkable
 class SteppingSource(Source, Protocol):
     """A source whose positions are large, and whose cuts say what one adds to the other."""
@@ -180,6 +219,10 @@ EVENT_TIME_COLUMN = "_event_time"
 # True on a row of nulls that stands for a row that could not be read, and the start of its text.
 BAD_COLUMN = "_bad"
 BAD_SAMPLE_COLUMN = "_bad_sample"
+# The whole text of a bad row and its place, in the words of the source's `RowJudge`: only where a
+# dead-letter table wants them.
+BAD_RAW_COLUMN = "_bad_raw"
+BAD_POSITION_COLUMN = "_bad_position"
 
 
 @model

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +24,7 @@ BLOCK_BYTES = 4 << 20
 _PROBE_BYTES = 65_536
 _NEWLINE = ord("\n")
 # Stands for a line that is no text. It is no record of any format.
+PLACE_COLUMN = "_place"
 NOT_UTF8 = "\ufffd this line is not UTF-8"
 
 
@@ -103,26 +105,46 @@ def read_line_ranges(
     folder: Folder,
     parts: list[list[LineRange]],
     check_header: HeaderCheck | None = None,
+    *,
+    with_places: bool = False,
 ) -> DataFrame:
     """Return the lines as a column `value`, one partition per part, in the order given.
+
+    `with_places` adds `PLACE_COLUMN`: the path and, behind the last `@`, the byte where it begins.
 
     A line that is not UTF-8 is `NOT_UTF8`. The line ends (`\\n` or `\\r\\n`) are left out. Whoever
     skips the first line of a file has its header checked: it is read only there.
     """
 
+    names = ["value", PLACE_COLUMN] if with_places else ["value"]
+
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for part in batch.column(0).to_pylist():
                 for line_range in parts[part]:
+                    at = line_range.start
                     skip = 1 if line_range.skip_line else 0
-                    for text in lines_of(_pieces(folder, line_range)):
+                    for block in blocks_of(_pieces(folder, line_range)):
+                        text = split_lines(block)
                         if skip and check_header is not None and len(text):
                             check_header(line_range.path, text[0].as_py())
-                        yield pa.RecordBatch.from_arrays([text.slice(skip)], ["value"])
+                        columns = [text.slice(skip)]
+                        if with_places:
+                            columns.append(_places(line_range.path, at, block).slice(skip))
+                            at += len(block)
+                        yield pa.RecordBatch.from_arrays(columns, names)
                         skip = 0
 
     count = len(parts)
-    return spark.range(0, count, 1, max(1, count)).mapInArrow(read, "value string")
+    schema = ", ".join(f"{name} string" for name in names)
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema)
+
+
+def _places(path: str, start: int, block: bytes) -> pa.Array:
+    """Return where each line of a block begins, which itself begins at `start` of its file."""
+    starts = pa.array(_line_ends(block)[:-1].astype(np.int64) + start)
+    starts = pa.concat_arrays([pa.array([start], pa.int64()), starts])
+    return pc.binary_join_element_wise(f"{path}@", pc.cast(starts, pa.string()), "")
 
 
 def _pieces(folder: Folder, line_range: LineRange) -> Iterator[bytes]:
@@ -139,29 +161,39 @@ def _pieces(folder: Folder, line_range: LineRange) -> Iterator[bytes]:
 
 def lines_of(pieces: Iterator[bytes]) -> Iterator[pa.Array]:
     """Cut the pieces of one range into lines. The last line may lack its newline."""
+    return map(split_lines, blocks_of(pieces))
+
+
+def blocks_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Cut the pieces of one range into blocks of whole lines."""
     rest: list[bytes] = []
     for piece in pieces:
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
             rest.append(piece)
             continue
-        yield split_lines(b"".join([*rest, piece[:cut]]))
+        yield b"".join([*rest, piece[:cut]])
         rest = [piece[cut:]]
     last = b"".join(rest)
     if last:
-        yield split_lines(last)
+        yield last
 
 
 def split_lines(block: bytes) -> pa.Array:
     """Return the lines of a block as text, `NOT_UTF8` where they are none."""
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int32) + 1
-    if len(ends) == 0 or ends[-1] != len(block):
-        ends = np.append(ends, np.int32(len(block)))
+    ends = _line_ends(block)
     offsets = np.concatenate([np.zeros(1, np.int32), ends]).astype(np.int32)
     raw = pa.BinaryArray.from_buffers(
         pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block)]
     )
     return pc.ascii_rtrim(utf8_text(raw), characters="\r\n")
+
+
+def _line_ends(block: bytes) -> npt.NDArray[np.int32]:
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int32) + 1
+    if len(ends) == 0 or ends[-1] != len(block):
+        ends = np.append(ends, np.int32(len(block)))
+    return ends
 
 
 def utf8_text(raw: pa.Array) -> pa.Array:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headgate.core.checkpoint import EpochCut, LoadingPlan, SinkCommit, SubtaskAck
+from headgate.core.dropped import DroppedRow
 from headgate.core.errors import ErrorInfo
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, Generation, JobId, OperatorId, WorkerId
@@ -114,6 +115,8 @@ class OperatorProgress:
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0
+    # Of a source: those that could not be read.
+    rows_bad: int = 0
 
 
 @model
@@ -131,6 +134,8 @@ class Progress:
     rows_bad: int = 0
     # The text of one row that could not be read.
     bad_sample: str | None = None
+    # A few of the rows that were left out, of each operator and cause.
+    dropped: tuple[DroppedRow, ...] = ()
     watermark: int | None = None
     # Rows known to be waiting; None if a source cannot say.
     lag_rows: int | None = None

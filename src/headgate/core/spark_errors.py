@@ -33,6 +33,9 @@ from headgate.core.space import NO_SPACE, no_space, says_no_space
 # Starts the message of a bad row on the JVM.
 BAD_DATA_MARK = "headgate bad data:"
 
+# Stands in it before the start of the row's text.
+SAMPLE_MARK = ": \t"
+
 _MARKED = re.compile(r"HEADGATE_ERROR(\{.*\})HEADGATE_END")
 _BAD_ROW = re.compile(re.escape(BAD_DATA_MARK) + r" (table [^\n]*)")
 _RAISED = re.compile(r"^headgate\.core\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
@@ -44,6 +47,7 @@ _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\
 # 42 syntax or rule violation.
 _OF_THE_USER = ("21", "22", "42")
 _SUMMARY_CHARACTERS_MAX = 2000
+_ROW_CHARACTERS_MAX = 600
 _DETAIL_CHARACTERS_MAX = 8000
 
 Task = Callable[[Iterator[Any]], Iterator[Any]]
@@ -135,15 +139,31 @@ def _summary(text: str) -> str:
     return f"a task failed in Python: {raised[-1]}"
 
 
+def bad_row_text(row: str) -> str:
+    """Return the message about a bad row: what is wrong with which, and what can be done."""
+    shown = row if len(row) <= _ROW_CHARACTERS_MAX else f"{row[:_ROW_CHARACTERS_MAX]}…"
+    return (
+        f"{shown}. Repair the data, or set bad_data = 'drop' to leave such rows out, or bad_data "
+        "to the name of a sink table that keeps them."
+    )
+
+
+def bad_row_of(error: BaseException) -> tuple[str, str] | None:
+    """Return the table and the start of the text of the row that the JVM could not read."""
+    found = _BAD_ROW.search(str(error))
+    if found is None:
+        return None
+    what, _, sample = found[1].split(" SQLSTATE:")[0].partition(SAMPLE_MARK)
+    return what.removeprefix("table ").partition(":")[0], sample
+
+
 def source_error(error: BaseException) -> HeadgateError | None:
     """Return the source's own error inside an error of Spark, or None: it has another cause."""
     text = str(error)
     bad_row = _BAD_ROW.search(text)
     if bad_row is not None:
         row = bad_row[1].split(" SQLSTATE:")[0].rstrip()
-        return BadDataError(
-            f"{row}. Repair the data, or set bad_data = 'drop' to leave such rows out."
-        )
+        return BadDataError(bad_row_text(row.replace(SAMPLE_MARK, ": ")))
     raised = _RAISED.search(text)
     kind = getattr(errors, raised[1], None) if raised else None
     if raised and isinstance(kind, type) and issubclass(kind, HeadgateError):

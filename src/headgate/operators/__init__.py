@@ -6,6 +6,7 @@ the engine, which finds them by the folder of the spec. Read `core/operator_spec
 `planner/drafts/draft.py` first, then `deduplicate/` as an example with state.
 """
 
+from headgate.operators.dead_letters.spec import DeadLettersSpec
 from headgate.operators.deduplicate.spec import DeduplicateSpec
 from headgate.operators.lookup_join.spec import LookupJoinSpec
 from headgate.operators.process.spec import ProcessSpec
@@ -19,6 +20,7 @@ from headgate.operators.updating_join.spec import UpdatingJoinSpec
 from headgate.operators.window_aggregate.spec import WindowAggregateSpec
 
 __all__ = [
+    "DeadLettersSpec",
     "DeduplicateSpec",
     "LookupJoinSpec",
     "ProcessSpec",

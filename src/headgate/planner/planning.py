@@ -11,6 +11,7 @@ from headgate.planner.connectors import FindConnector
 from headgate.planner.errors import SqlError, error_at
 from headgate.planner.intervals import interval_us
 from headgate.planner.lower.context import Context
+from headgate.planner.lower.dead_letters import check_dead_letters, dead_letter_sinks
 from headgate.planner.lower.from_clause import with_columns
 from headgate.planner.lower.insert import lower_insert, lower_preview
 from headgate.planner.lower.process import is_process, lower_process
@@ -51,10 +52,15 @@ def _plan(
 ) -> PipelineGraph:
     udfs = read_udfs(udf_source) if udf_source is not None else ()
     context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
+    creates: list[CreateTable] = []
     for statement in parse_statements(sql):
+        if isinstance(statement, CreateTable):
+            creates.append(statement)
         _statement(context, rewrite(statement), find_connector, preview)
     if not context.sinks:
         raise SqlError("The provided SQL does not contain a query", line=1, column=1)
+    check_dead_letters(context.catalog, creates)
+    context.sinks += dead_letter_sinks(context.catalog, list(context.sources.values()))
     sinks = merged_sinks(context.sinks)
     optimize(sinks)
     return build_graph(sinks, udf_source, udfs)

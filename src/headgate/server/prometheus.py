@@ -190,6 +190,7 @@ def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
         ("rows_in", "Rows that an operator was given by this generation."),
         ("rows_out", "Rows that an operator gave on in this generation."),
         ("rows_late", "Rows that an operator dropped: they came after their window."),
+        ("rows_bad", "Rows of a source that could not be read."),
     ):
         page.add(
             f"operator_{name}_total",

@@ -26,6 +26,7 @@ from headgate.core.durations import format_duration
 from headgate.core.errors import UserError
 from headgate.core.model import to_python
 from headgate.embedded.display import RunDisplay
+from headgate.embedded.dropped import dropped_summary
 from headgate.embedded.interrupts import HEARD
 from headgate.embedded.running import Ended, run_job
 from headgate.embedded.stopping import EXIT_FAILED, EXIT_SIGNALLED
@@ -126,6 +127,7 @@ def report(ended: Ended, display: RunDisplay) -> None:
                 "rows_out": progress.rows_out,
                 "rows_late": progress.rows_late,
                 "rows_bad": progress.rows_bad,
+                "dropped": [to_python(row) for row in progress.dropped],
                 "seconds": round(ended.seconds, 3),
                 "error": None if status.error is None else to_python(status.error),
                 "log": str(ended.log_path),
@@ -137,6 +139,8 @@ def report(ended: Ended, display: RunDisplay) -> None:
     took = format_duration(ended.seconds * 1000)
     name = escape(f"{status.pipeline}: {status.state}")
     display.say(f"{name}, epoch {status.committed_epoch}; {display.totals()}; {took}")
+    for line in dropped_summary(progress):
+        display.say(f"[yellow]{escape(line)}[/]")
     how = _CAVEATS.get(ended.exit_code) if status.state == "stopped" else None
     if how is not None:
         display.say(how)

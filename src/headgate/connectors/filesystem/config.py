@@ -90,6 +90,9 @@ class FilesystemSourceOptions(_Storage, SourceFormat):
 class FilesystemLookupOptions(FilesystemSourceOptions):
     """All files of a folder as a table by primary key."""
 
+    bad_data: Literal["fail", "drop"] = Field(
+        "fail", description="what becomes of a row that cannot be read"
+    )
     format: Literal["json", "csv", "parquet"] = Field(description="how the files are written")
 
 

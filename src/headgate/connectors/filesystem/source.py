@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headgate.connectors.base import KnownRows, SourceCut
+from headgate.connectors.bad_lines import LineJudge, find_bad_line
+from headgate.connectors.base import BadRow, KnownRows, SourceCut
 from headgate.connectors.filesystem.config import FilesystemSourceOptions
 from headgate.connectors.filesystem.measure import FileMeasure
 from headgate.connectors.filesystem.parquet import read_with_arrow, read_with_spark
@@ -20,7 +21,12 @@ from headgate.connectors.filesystem.position import (
 )
 from headgate.connectors.formats.csv_header import header_check
 from headgate.connectors.formats.decode import decode_lines
-from headgate.connectors.lines import LineRange, read_line_ranges, split_ranges
+from headgate.connectors.lines import (
+    PLACE_COLUMN,
+    LineRange,
+    read_line_ranges,
+    split_ranges,
+)
 from headgate.connectors.options import parse_options
 from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import InternalError, UserError
@@ -120,13 +126,12 @@ class FilesystemSource:
         files = _files_between(start, end)
         if self._options.format == "parquet":
             return self._read_parquet(spark, files, parallelism)
-        header = self._options.format == "csv" and self._options.csv_header
-        ranges = [LineRange(path=f.path, start=0, end=f.bytes, skip_line=header) for f in files]
         lines = read_line_ranges(
             spark,
             self._folder,
-            split_ranges(self._folder, ranges, parallelism),
+            split_ranges(self._folder, self._ranges(files), parallelism),
             header_check(self._spec, self._options),
+            with_places=self._options.dead_letters is not None,
         )
         return decode_lines(
             spark,
@@ -134,7 +139,22 @@ class FilesystemSource:
             table=self._spec.table,
             columns=self._spec.columns,
             options=self._options,
+            place=PLACE_COLUMN,
         )
+
+    def judge(self) -> LineJudge:
+        # The URL of an object store may hold credentials in its query.
+        root = self._options.path.partition("?")[0].rstrip("/")
+        return LineJudge(self._folder, root, self._spec.columns, self._options)
+
+    def find_bad(self, start: JsonValue, end: JsonValue, sample: str) -> BadRow | None:
+        if self._options.format == "parquet":
+            return None
+        return find_bad_line(self._ranges(_files_between(start, end)), self.judge(), sample)
+
+    def _ranges(self, files: tuple[CutFile, ...]) -> list[LineRange]:
+        header = self._options.format == "csv" and self._options.csv_header
+        return [LineRange(path=f.path, start=0, end=f.bytes, skip_line=header) for f in files]
 
     def reach_check(self) -> FolderReach:
         return FolderReach(self._folder)

@@ -40,7 +40,15 @@ from headgate.connectors.formats.leaves import (
     with_leaves,
 )
 from headgate.connectors.formats.options import SourceFormat
-from headgate.connectors.formats.rows import CORRUPT, failure_sql, parse_lines, sample_sql
+from headgate.connectors.formats.rows import (
+    CORRUPT,
+    failure_sql,
+    letters_sql,
+    parse_column,
+    parse_lines,
+    sample_sql,
+)
+from headgate.connectors.lines import PLACE_COLUMN
 from headgate.core.graph import OP_COLUMN, Column
 
 if TYPE_CHECKING:
@@ -82,6 +90,7 @@ def decode_changes(
     table: str,
     columns: tuple[Column, ...],
     options: SourceFormat,
+    place: str | None = None,
 ) -> DataFrame:
     """Return the rows that changes add (+1) and remove (-1), as the table's columns."""
     row = struct_of(columns)
@@ -96,14 +105,16 @@ def decode_changes(
     bad = (
         failure_sql(_REASON, _RECORD, table=table) if options.bad_data == "fail" else "array(NULL)"
     )
-    changes = _changes(spark, lines, row, options, hinted=any(uses_hints(f, options) for f in row))
-    passed = ["before", "after", "op", CORRUPT]
+    hinted = any(uses_hints(f, options) for f in row)
+    changes = _changes(spark, lines, row, options, hinted=hinted, place=place)
+    letters = [] if place is None else ["value", PLACE_COLUMN]
+    passed = ["before", "after", "op", CORRUPT, *letters]
     signed = changes.selectExpr(*passed, f"{_each_side(read, row)} AS _rows").selectExpr(
         # A message in the log of the database ('m') is no change of the table. A bad change that is
         # left out stays one row, which is null.
         f"explode(CASE WHEN {CORRUPT} IS NULL AND NOT exists(_rows, r -> {' OR '.join(tests)}) "
         f"THEN _rows WHEN op = 'm' THEN NULL ELSE {bad} END) AS r",
-        *(passed if options.bad_data == "drop" else []),
+        *(passed if options.bad_data != "fail" else []),
     )
     names = [
         f"r.{'read' if c.name in read else 'given'}.{quoted(c.name)} AS {quoted(c.name)}"
@@ -116,11 +127,18 @@ def decode_changes(
         f"coalesce(r.op, 1) AS {OP_COLUMN}",
         f"r IS NULL AS {BAD_COLUMN}",
         f"IF(r IS NULL, {sample_sql(_RECORD)}, NULL) AS {BAD_SAMPLE_COLUMN}",
+        *(letters_sql("r IS NULL", *letters) if letters else []),
     )
 
 
 def _changes(
-    spark: SparkSession, lines: DataFrame, row: StructType, options: SourceFormat, *, hinted: bool
+    spark: SparkSession,
+    lines: DataFrame,
+    row: StructType,
+    options: SourceFormat,
+    *,
+    hinted: bool,
+    place: str | None,
 ) -> DataFrame:
     """Return before, after and op of every change, and what its schema says of the columns."""
     read_row = with_leaves(row, read_as)
@@ -134,11 +152,20 @@ def _changes(
     if hinted:
         message.append(StructField("schema", _SCHEMA))
     message.append(StructField(CORRUPT, StringType()))
-    parsed = parse_lines(spark, lines.where(f"NOT ({_TOMBSTONE})"), StructType(message), options)
+    lines = lines.where(f"NOT ({_TOMBSTONE})")
+    passed: list[str] = []
+    if place is None:
+        parsed = parse_lines(spark, lines, StructType(message), options)
+    else:
+        passed = ["value", PLACE_COLUMN]
+        parsed = parse_column(
+            lines.selectExpr("value", f"{place} AS {PLACE_COLUMN}"), StructType(message), options
+        ).select("_parsed.*", *passed)
     return parsed.selectExpr(
         *(f"coalesce({name}, payload.{name}) AS {name}" for name in ("before", "after", "op")),
         CORRUPT,
         *([_HINTS] if hinted else []),
+        *passed,
     )
 
 

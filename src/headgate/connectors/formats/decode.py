@@ -36,35 +36,45 @@ def decode_lines(
     columns: tuple[Column, ...],
     options: SourceFormat,
     carried: dict[str, str] | None = None,
+    place: str | None = None,
 ) -> DataFrame:
     """Return the rows of `lines` (a column `value`) as the table's columns.
 
     A line that was not UTF-8 is `NOT_UTF8`. Bad rows fail or are marked, as `Source.read` says.
     `carried`: further columns of the rows by name, as SQL over other columns of `lines`: what
-    belongs to a line and is not in it. Changes have none.
+    belongs to a line and is not in it. Changes have none. `place`: SQL for where a line is; a
+    dead-letter table wants it and the whole text of what is bad, and nobody else pays for them.
     """
     carried = carried or {}
+    place = place if options.dead_letters is not None else None
     if options.format == "raw_string" or options.json_unstructured:
         values = {"value": "value"} if columns else {}
         test = f"value <=> {literal(NOT_UTF8)}"
-        return judged(lines, values | carried, [test], "value", table=table, options=options)
+        return judged(
+            lines, values | carried, [test], "value", table=table, options=options, place=place
+        )
     if options.format == "debezium_json":
-        return decode_changes(spark, lines, table=table, columns=columns, options=options)
+        return decode_changes(
+            spark, lines, table=table, columns=columns, options=options, place=place
+        )
     row = struct_of(columns)
     fields = [*timestamps_as_text(row), StructField(CORRUPT, StringType())]  # type: ignore[misc]
-    if carried:
+    in_column = bool(carried) or place is not None
+    if in_column:
         parsed = parse_column(lines, StructType(fields), options)
     else:
         parsed = parse_lines(spark, lines, StructType(fields), options)
     values = {}
-    parsed_as = "_parsed." if carried else ""
+    parsed_as = "_parsed." if in_column else ""
     tests = [f"{parsed_as}{CORRUPT} IS NOT NULL"]
     for column, field in zip(columns, row, strict=True):
         name = f"{parsed_as}{quoted(column.name)}"
         values[column.name] = converted(name, field.dataType)
         tests += checks(name, field.dataType, nullable=column.nullable)
-    record = "value" if carried else RECORD
-    return judged(parsed, values | carried, tests, record, table=table, options=options)
+    record = "value" if in_column else RECORD
+    return judged(
+        parsed, values | carried, tests, record, table=table, options=options, place=place
+    )
 
 
 def timestamp_sql(text: str, kind: DataType) -> str:

@@ -64,8 +64,11 @@ class FormatOptions(ConnectorOptions):
 class SourceFormat(FormatOptions):
     """How a source reads rows."""
 
-    bad_data: Literal["fail", "drop"] = Field(
-        "fail", description="what happens to a row that cannot be read"
+    bad_data: str = Field(
+        "fail",
+        min_length=1,
+        description="what becomes of a row that cannot be read: 'fail' stops the pipeline, 'drop' "
+        "leaves it out, the name of a sink table keeps it there",
     )
     # None = not said, and not part of the normalized options.
     debezium_time_unit: Literal["milliseconds", "microseconds", "nanoseconds"] | None = Field(
@@ -78,6 +81,11 @@ class SourceFormat(FormatOptions):
         alias="debezium.decimals",
         description="what texts in DECIMAL columns are; absent = by the schema, else by their form",
     )
+
+    @property
+    def dead_letters(self) -> str | None:
+        """The sink table that takes what cannot be read."""
+        return None if self.bad_data in ("fail", "drop") else self.bad_data
 
 
 class SinkFormat(FormatOptions):

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from headgate.connectors.base import BAD_COLUMN, BAD_SAMPLE_COLUMN
+from headgate.connectors.base import (
+    BAD_COLUMN,
+    BAD_POSITION_COLUMN,
+    BAD_RAW_COLUMN,
+    BAD_SAMPLE_COLUMN,
+)
 from headgate.connectors.formats.leaves import literal, quoted
 from headgate.connectors.formats.options import SourceFormat
-from headgate.core.spark_errors import BAD_DATA_MARK
+from headgate.core.spark_errors import BAD_DATA_MARK, SAMPLE_MARK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +24,8 @@ if TYPE_CHECKING:
 CORRUPT = "_headgate_corrupt"
 # SQL for the text of a parsed record, as it came if that is known.
 RECORD = f"coalesce({CORRUPT}, to_json(struct(*)))"
-_SAMPLE_CHARACTERS = 200
+# Enough to find the row again, and mostly all of it.
+_SAMPLE_CHARACTERS = 2_000
 
 
 def judged(
@@ -30,10 +36,12 @@ def judged(
     *,
     table: str,
     options: SourceFormat,
+    place: str | None = None,
 ) -> DataFrame:
     """Choose `values` (SQL by name); rows for which a test holds fail, or are blanked and marked.
 
-    `record` is SQL for the row's text. It may cost something: only bad rows are asked for it.
+    `record` is SQL for the row's text. It may cost something: only bad rows are asked for it. With
+    `place`, SQL for where a row is, bad rows bring their whole text (`value`) and their place.
     """
     bad = " OR ".join(f"({test})" for test in tests)
     chosen = [f"{sql} AS {quoted(name)}" for name, sql in values.items()]
@@ -46,18 +54,28 @@ def judged(
         *chosen,
         f"{bad} AS {BAD_COLUMN}",
         f"IF({bad}, {sample_sql(record)}, NULL) AS {BAD_SAMPLE_COLUMN}",
+        *([] if place is None else letters_sql(bad, "value", place)),
     )
     return marked.selectExpr(
         *(f"IF({BAD_COLUMN}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
         BAD_COLUMN,
         BAD_SAMPLE_COLUMN,
+        *([] if place is None else [BAD_RAW_COLUMN, BAD_POSITION_COLUMN]),
     )
+
+
+def letters_sql(bad: str, raw: str, place: str) -> list[str]:
+    """Return what a dead-letter table wants of bad rows."""
+    return [
+        f"IF({bad}, {raw}, NULL) AS {BAD_RAW_COLUMN}",
+        f"IF({bad}, {place}, NULL) AS {BAD_POSITION_COLUMN}",
+    ]
 
 
 def failure_sql(reason: str, record: str, *, table: str) -> str:
     """Return SQL that fails for a bad row. `reason` is SQL for what is wrong with it."""
     mark = literal(f"{BAD_DATA_MARK} table {table}: ")
-    return f"raise_error(concat({mark}, {reason}, ': ', {sample_sql(record)}))"
+    return f"raise_error(concat({mark}, {reason}, '{SAMPLE_MARK}', {sample_sql(record)}))"
 
 
 def sample_sql(record: str) -> str:

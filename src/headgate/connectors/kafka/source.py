@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headgate.connectors.base import EVENT_TIME_COLUMN, SourceCut
+from headgate.connectors.base import EVENT_TIME_COLUMN, BadRow, SourceCut
 from headgate.connectors.formats.decode import decode_lines
 from headgate.connectors.formats.leaves import quoted
+from headgate.connectors.kafka.bad_messages import MessageJudge, find_bad_message
 from headgate.connectors.kafka.client import client_settings
 from headgate.connectors.kafka.config import KafkaSourceOptions
 from headgate.connectors.kafka.cuts import (
+    OffsetRange,
     TopicPosition,
     fair_shares,
     ranges_between,
@@ -37,6 +40,9 @@ from headgate.operators import SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# SQL for where a message is.
+_PLACE = f"concat({PREFIX}topic, '/', {PREFIX}partition, '@', {PREFIX}offset)"
 
 log = logging.getLogger("headgate.kafka")
 
@@ -108,19 +114,11 @@ class KafkaSource:
     ) -> DataFrame:
         ranges = ranges_between(TopicPosition.parse(start), TopicPosition.parse(end))
         carried = self._carried()
-        raw = self._options.format in ("raw_string", "raw_bytes")
-        reader = RangeReader(
-            topic=self._options.topic,
-            parts=split_ranges(ranges, parallelism),
-            settings=reader_settings(
-                self._settings, self._options.read_mode, on_lost_data=self._options.on_lost_data
-            ),
-            secrets=self._secrets,
-            fields=tuple(f for f in FIELDS if any(PREFIX + f in sql for sql in carried.values())),
-            text=self._options.format != "raw_bytes",
-            keep_empty=raw,
-            timeout_seconds=self._timeout_ms / 1_000,
-        )
+        asked = [*carried.values()]
+        if self._options.dead_letters is not None:
+            asked.append(_PLACE)
+        fields = tuple(f for f in FIELDS if any(PREFIX + f in sql for sql in asked))
+        reader = self._reader(split_ranges(ranges, parallelism), fields)
         count = len(reader.parts)
         schema = from_arrow_schema(row_schema(reader.fields, text=reader.text))
         lines = spark.range(0, count, 1, count).mapInArrow(reader, schema)
@@ -135,6 +133,31 @@ class KafkaSource:
             columns=self._spec.columns,
             options=self._options,
             carried=carried,
+            place=_PLACE,
+        )
+
+    def judge(self) -> MessageJudge:
+        return MessageJudge(self._spec.columns, self._options)
+
+    def find_bad(self, start: JsonValue, end: JsonValue, sample: str) -> BadRow | None:
+        ranges = ranges_between(TopicPosition.parse(start), TopicPosition.parse(end))
+        fields = ("offset", "partition", "topic")
+        return find_bad_message(self._reader([ranges], fields).read(ranges), self.judge(), sample)
+
+    def _reader(
+        self, parts: Sequence[Sequence[OffsetRange]], fields: tuple[str, ...]
+    ) -> RangeReader:
+        return RangeReader(
+            topic=self._options.topic,
+            parts=parts,
+            settings=reader_settings(
+                self._settings, self._options.read_mode, on_lost_data=self._options.on_lost_data
+            ),
+            secrets=self._secrets,
+            fields=fields,
+            text=self._options.format != "raw_bytes",
+            keep_empty=self._options.format in ("raw_string", "raw_bytes"),
+            timeout_seconds=self._timeout_ms / 1_000,
         )
 
     def reach_check(self) -> TopicReach:

@@ -25,6 +25,9 @@ class SingleFileSourceOptions(SourceFormat):
 class SingleFileLookupOptions(SingleFileSourceOptions):
     """The lines of a file as a table by primary key."""
 
+    bad_data: Literal["fail", "drop"] = Field(
+        "fail", description="what becomes of a row that cannot be read"
+    )
     format: Literal["json", "csv"] = Field("json", description="how a row is written")
 
 

@@ -6,10 +6,17 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from headgate.connectors.base import SourceCut
+from headgate.connectors.bad_lines import LineJudge, find_bad_line
+from headgate.connectors.base import BadRow, SourceCut
 from headgate.connectors.formats.csv_header import header_check
 from headgate.connectors.formats.decode import decode_lines
-from headgate.connectors.lines import LineRange, read_line_ranges, scan_lines, split_ranges
+from headgate.connectors.lines import (
+    PLACE_COLUMN,
+    LineRange,
+    read_line_ranges,
+    scan_lines,
+    split_ranges,
+)
 from headgate.connectors.options import parse_options
 from headgate.connectors.single_file.config import SingleFileSourceOptions
 from headgate.core.errors import UserError
@@ -67,18 +74,34 @@ class SingleFileSource:
     def read(
         self, spark: SparkSession, start: JsonValue, end: JsonValue, parallelism: int
     ) -> DataFrame:
-        first, last = cast(int, start), cast(int, end)
-        whole = LineRange(
-            path=self._name, start=first, end=last, skip_line=self._starts_with_header(first)
+        parts = split_ranges(self._folder, self._ranges(start, end), parallelism)
+        lines = read_line_ranges(
+            spark,
+            self._folder,
+            parts,
+            header_check(self._spec, self._options),
+            with_places=self._options.dead_letters is not None,
         )
-        parts = split_ranges(self._folder, [whole], parallelism)
         return decode_lines(
             spark,
-            read_line_ranges(spark, self._folder, parts, header_check(self._spec, self._options)),
+            lines,
             table=self._spec.table,
             columns=self._spec.columns,
             options=self._options,
+            place=PLACE_COLUMN,
         )
+
+    def judge(self) -> LineJudge:
+        root = os.path.dirname(self._path)
+        return LineJudge(self._folder, root, self._spec.columns, self._options)
+
+    def find_bad(self, start: JsonValue, end: JsonValue, sample: str) -> BadRow | None:
+        return find_bad_line(self._ranges(start, end), self.judge(), sample)
+
+    def _ranges(self, start: JsonValue, end: JsonValue) -> list[LineRange]:
+        first, last = cast(int, start), cast(int, end)
+        skip = self._starts_with_header(first)
+        return [LineRange(path=self._name, start=first, end=last, skip_line=skip)]
 
     def _starts_with_header(self, position: int) -> bool:
         return position == 0 and self._options.format == "csv" and self._options.csv_header

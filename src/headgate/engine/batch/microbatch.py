@@ -17,6 +17,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.model import JsonValue
 from headgate.core.spark_errors import BatchFailed, error_of_task
+from headgate.engine.batch.bad_rows import BadRows
 from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam
 from headgate.engine.batch.reruns import Reruns
@@ -78,6 +79,7 @@ class Engine:
         self._reports = self.spark.sparkContext.accumulator({}, ReportsParam())
         self._leftovers = Leftovers(self.spark)
         self._reruns = Reruns(self.spark)
+        self._bad_rows = BadRows(self.graph, self.sources)
 
     def known(self, source: OperatorId, start: JsonValue, end: JsonValue) -> SourceObserved | None:
         """Return what is known of the rows between two positions before they are read."""
@@ -138,7 +140,8 @@ class Engine:
             planned = time.perf_counter()
             plan.collect()
         except PySparkException as error:
-            raise BatchFailed(error_of_task(error)) from error
+            info = self._bad_rows.of_failure(error, error_of_task(error), request.cut)
+            raise BatchFailed(info) from error
         finally:
             builder.release()
             self._leftovers.remove()
@@ -151,9 +154,8 @@ class Engine:
         observed = dict(builder.known)
         for source, observation in builder.observations.items():
             seen = observation.get["seen"]
-            observed[source] = SourceObserved(
-                seen["watermark"], seen["rows"], seen["bad"], seen["bad_sample"]
-            )
+            found = SourceObserved(seen["watermark"], seen["rows"], seen["bad"], seen["bad_sample"])
+            observed[source] = self._bad_rows.with_samples(source, found, request.cut)
         next_state = _next_state(state, reports)
         if request.context.barrier:
             check_buffers(next_state)

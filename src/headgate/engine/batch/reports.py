@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.accumulators import AccumulatorParam
 
 from headgate.core.checkpoint import StagedFile
+from headgate.core.dropped import DroppedRow
 from headgate.core.ids import OperatorId
 from headgate.state.tables.version import TableVersion
 
@@ -50,6 +51,8 @@ class SubtaskReport:
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0
+    # Examples of them.
+    late: tuple[DroppedRow, ...] = ()
     # The earliest event time (microseconds) at which the subtask has something to emit.
     next_timer: int | None = None
     # Sinks: what was buffered, what was staged, and which buffers that consumed.

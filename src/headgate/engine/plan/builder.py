@@ -62,6 +62,8 @@ class Builder:
     persisted: list[DataFrame] = field(default_factory=list)
     frames: dict[OperatorId, Frame] = field(default_factory=dict)
     observed_once: dict[OperatorId, Frame] = field(default_factory=dict)
+    # Of sources whose bad rows somebody wants: all rows, the bad ones marked.
+    marked: dict[OperatorId, DataFrame] = field(default_factory=dict)
 
     @property
     def context(self) -> BatchContext:
@@ -112,6 +114,11 @@ class Builder:
     def _input(self, operator: OperatorId) -> Frame:
         """Return an input's frame; the first consumer of a source gets the observed one."""
         return self.observed_once.pop(operator, None) or self.frames[operator]
+
+    def give_back(self, source: OperatorId, frame: Frame) -> None:
+        """Leave the observed frame of a source, if it is this one, to its next consumer."""
+        if frame is not self.frames[source]:
+            self.observed_once[source] = frame
 
     def persist(self, df: DataFrame) -> DataFrame:
         """Keep a frame for the time of the micro-batch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headgate.connectors.base import KnowingSource, Source
+from headgate.core.dropped import DroppedRow
 from headgate.core.model import JsonValue
 from headgate.operators import SourceSpec
 
@@ -16,6 +17,8 @@ class SourceObserved:
     bad: int
     # The text of one of the bad rows, for a person.
     bad_sample: str | None = None
+    # Examples of them, looked at again.
+    samples: tuple[DroppedRow, ...] = ()
 
 
 def known_rows(

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from headgate.core.checkpoint import WATERMARK_MAX
+from headgate.core.dropped import EXAMPLES_MAX, DroppedRow, shortened
 from headgate.core.failpoints import failpoint
 from headgate.core.ids import OperatorId
 from headgate.engine.batch.context import BatchContext
@@ -40,6 +42,25 @@ class OperatorTask(Protocol):
         """Consume all input, update tables obtained from `subtask`, yield the output."""
 
 
+@dataclass(frozen=True)
+class LateRow:
+    """A row that came after what it belongs to had been emitted."""
+
+    time_us: int
+    late_us: int | None
+    keys: dict[str, object]
+
+    def dropped(self, operator: OperatorId) -> DroppedRow:
+        values = ", ".join(f"{name} = {value}" for name, value in self.keys.items())
+        return DroppedRow(
+            operator=operator,
+            why="late",
+            raw=shortened(values),
+            time_us=self.time_us,
+            late_us=self.late_us,
+        )
+
+
 @dataclass
 class Subtask:
     """What an operator may use: its context, its tables, and counters for the report."""
@@ -49,9 +70,26 @@ class Subtask:
     versions: dict[str, TableVersion]
     tables: list[StateTable] = field(default_factory=list)
     rows_late: int = 0
+    # Examples of them, few: see `note_late`.
+    late: list[LateRow] = field(default_factory=list)
     next_timer: int | None = None
     # For what is said of it.
     operator: OperatorId | None = None
+
+    def note_late(
+        self, rows: pa.Table, keys: Sequence[str], time: str, end: Callable[[int], int]
+    ) -> None:
+        """Keep a few of the rows that are late, as examples.
+
+        `time` is the column with their time; `end` gives the time up to which it would have been
+        in time: the watermark had passed that.
+        """
+        for row in rows.slice(0, EXAMPLES_MAX - len(self.late)).select([*keys, time]).to_pylist():
+            at = row.pop(time)
+            emitted = self.context.emitted_watermark
+            # After the end of all data nothing is late by any length of time.
+            late_us = None if emitted >= WATERMARK_MAX else emitted - end(at)
+            self.late.append(LateRow(at, late_us, row))
 
     def time_table(self, name: str, schema: pa.Schema, merge: MergeRows | None = None) -> TimeTable:
         table = TimeTable.open(self.io, self.versions.get(name), schema, name=name, merge=merge)
@@ -112,6 +150,7 @@ class StatefulSubtask:
             rows_in=counted.rows,
             rows_out=rows_out,
             rows_late=subtask.rows_late,
+            late=tuple(row.dropped(self.operator) for row in subtask.late),
             next_timer=subtask.next_timer,
             new_objects=written.objects,
             new_bytes=written.bytes,

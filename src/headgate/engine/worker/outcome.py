@@ -54,7 +54,7 @@ def _durable_tables(state: PipelineState) -> dict[Place, tuple[TableState, ...]]
 
 
 def _seen(seen: SourceObserved) -> RowsSeen:
-    return RowsSeen(seen.watermark, seen.rows, seen.bad, seen.bad_sample)
+    return RowsSeen(seen.watermark, seen.rows, seen.bad, seen.bad_sample, seen.samples)
 
 
 def _work(report: SubtaskReport) -> SubtaskWork:
@@ -62,6 +62,7 @@ def _work(report: SubtaskReport) -> SubtaskWork:
         rows_in=report.rows_in,
         rows_out=report.rows_out,
         rows_late=report.rows_late,
+        late=report.late,
         new_objects=report.new_objects,
         new_bytes=report.new_bytes,
         timings=report.timings,

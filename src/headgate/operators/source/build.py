@@ -6,6 +6,8 @@ from pyspark.sql import DataFrame, Observation
 
 from headgate.connectors.base import (
     BAD_COLUMN,
+    BAD_POSITION_COLUMN,
+    BAD_RAW_COLUMN,
     BAD_SAMPLE_COLUMN,
     EVENT_TIME_COLUMN,
 )
@@ -20,6 +22,7 @@ from headgate.operators.source.spec import SourceSpec
 
 # Types that Spark's `hash` refuses, also inside others.
 _NOT_HASHED = ("map", "variant", "struct", "array")
+_BAD_COLUMNS = (BAD_COLUMN, BAD_SAMPLE_COLUMN, BAD_RAW_COLUMN, BAD_POSITION_COLUMN)
 
 
 def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
@@ -39,6 +42,8 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
     if shared:
         # Metrics of a persisted plan are lost, so the plan is observed above it, by one consumer.
         df = builder.persist(df)
+        if bad:
+            builder.marked[operator.id] = df
     plain = Frame(_filtered(spec, df, bad))
     known = None if bad else known_rows(builder.sources[operator.id], spec, start, end)
     if known is not None:
@@ -51,7 +56,7 @@ def build(builder: Builder, operator: Operator, inputs: list[Frame]) -> Frame:
 
 def _filtered(spec: SourceSpec, df: DataFrame, bad: bool) -> DataFrame:
     if bad:
-        df = filtered(df, f"NOT {BAD_COLUMN}").drop(BAD_COLUMN, BAD_SAMPLE_COLUMN)
+        df = filtered(df, f"NOT {BAD_COLUMN}").drop(*_BAD_COLUMNS)
     return df if spec.where is None else filtered(df, spec.where)
 
 
@@ -70,7 +75,7 @@ def _with_event_time(
     event_time = spec.event_time
     if event_time is None and EVENT_TIME_COLUMN in given:
         event_time = EVENT_TIME_COLUMN
-    hidden = [c for c in (OP_COLUMN, BAD_COLUMN, BAD_SAMPLE_COLUMN) if c in given]
+    hidden = [c for c in (OP_COLUMN, *_BAD_COLUMNS) if c in given]
     if spec.updating and OP_COLUMN not in hidden:
         hidden.append(OP_COLUMN)
     # One SELECT: Spark resolves a column that an earlier item of the same list defines.

@@ -58,6 +58,8 @@ class UpdatingJoinTask:
             late = pc.fill_null(pc.less(rows.column(TIME), horizon), False)
             if pc.any(late).as_py():
                 subtask.rows_late += int(pc.sum(late).as_py())
+                gone = pa.Table.from_batches([rows.filter(late)])
+                subtask.note_late(gone, self.keys, TIME, lambda time: time + self.ttl_us)
                 rows = rows.filter(pc.invert(late))
         side = rows.column(SIDE)
         new_left = rows.filter(pc.equal(side, LEFT)).select([HASH, *self.keys, *self.left, TIME])

@@ -130,6 +130,9 @@ class SessionTask:
         sessions.put(_as_deleted(stored.filter(pa.array(outdated))))
         rows = self._session_rows(touched, members, merged)
         subtask.rows_late += int(_ints(rows[COUNT])[late].sum())
+        ended = rows.filter(pa.array(late))
+        if ended.num_rows:
+            subtask.note_late(ended, self.keys, END, lambda end: end)
         changed = rows.filter(pa.array(stays & has_new))
         sessions.put(changed)
         ends.append(changed.select([HASH, *self.keys]).append_column(TIME, changed[END]))

@@ -41,6 +41,9 @@ class WindowTask:
             kept = rows.filter(pc.greater(rows["_time"], emitted))
             if kept.num_rows < rows.num_rows:
                 subtask.rows_late += _total(rows, LATE_COLUMN) - _total(kept, LATE_COLUMN)
+                late = rows.filter(pc.less_equal(rows["_time"], emitted))
+                # The last window of a bin starts with it.
+                subtask.note_late(late, self.keys, "_time", lambda start: start + self.width)
             table.append(kept)
         due = self._last_due(subtask.context.watermark)
         if due > emitted and table.min_time() is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from headgate.operators.dead_letters.draft import DeadLettersDraft
 from headgate.operators.project.draft import ProjectDraft
 from headgate.operators.source.draft import SourceDraft
 from headgate.planner.drafts.draft import Draft, topological
@@ -17,7 +18,9 @@ def push_filters(sinks: Sequence[Draft]) -> None:
     drafts = topological(sinks)
     for source in drafts:
         if isinstance(source, SourceDraft):
-            _push(source, [d for d in drafts if source in d.inputs])
+            # Dead letters are what nobody can read: no filter is asked about them.
+            readers = [d for d in drafts if source in d.inputs]
+            _push(source, [r for r in readers if not isinstance(r, DeadLettersDraft)])
 
 
 def _push(source: SourceDraft, readers: list[Draft]) -> None:

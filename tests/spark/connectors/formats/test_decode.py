@@ -163,14 +163,14 @@ def test_a_bad_row_fails_with_its_text(spark: SparkSession, text: str) -> None:
 
 
 def test_bad_rows_are_dropped_counted_and_sampled(spark: SparkSession) -> None:
-    texts: list[str] = ['{"a":1}', *BAD, '{"a":2}', "x" * 1_000]
+    texts: list[str] = ['{"a":1}', *BAD, '{"a":2}', "x" * 3_000]
     rows = decode(spark, texts, columns(a="bigint!"), bad_data="drop").collect()
     assert good(rows) == [(1,), (2,)]
     bad = [r for r in rows if r["_bad"]]
     assert len(bad) == len(BAD) + 1
     assert all(r.a is None for r in bad)
     assert bad[0]["_bad_sample"] == "nonsense"
-    assert bad[-1]["_bad_sample"] == "x" * 200
+    assert bad[-1]["_bad_sample"] == "x" * 2_000
 
 
 def test_an_error_that_is_not_about_data_is_left_alone() -> None:

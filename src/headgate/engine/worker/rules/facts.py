@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headgate.core.checkpoint import SinkCommit, StagedFile, TableState
+from headgate.core.dropped import DroppedRow
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import OperatorId
 from headgate.core.messages import ControllerMessage
@@ -69,6 +70,7 @@ class RowsSeen:
     rows: int = 0
     bad: int = 0
     bad_sample: str | None = None
+    samples: tuple[DroppedRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class SubtaskWork:
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0
+    # Examples of them.
+    late: tuple[DroppedRow, ...] = ()
     new_objects: int = 0
     new_bytes: int = 0
     timings: Mapping[str, float] = field(default_factory=dict)

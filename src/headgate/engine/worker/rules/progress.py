@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
+from headgate.core.dropped import DroppedRow, with_examples
 from headgate.core.ids import OperatorId
 from headgate.core.messages import OperatorProgress, Progress
 from headgate.engine.worker.rules.facts import BatchDone, SubtaskWork
@@ -31,6 +32,7 @@ def after_batch(
         rows_late=past.rows_late + sum(work.rows_late for work in works),
         rows_bad=past.rows_bad + sum(seen.bad for seen in done.observed.values()),
         bad_sample=next(filter(None, samples), past.bad_sample),
+        dropped=with_examples(past.dropped, _examples(done)),
         watermark=watermark,
         lag_rows=lag_rows,
         lags={source: dict(parts) for source, parts in lags.items()},
@@ -46,19 +48,29 @@ def _by_operator(
 ) -> dict[OperatorId, OperatorProgress]:
     counted = dict(past)
 
-    def add(operator: OperatorId, rows_in: int, rows_out: int, rows_late: int) -> None:
+    def add(
+        operator: OperatorId, rows_in: int, rows_out: int, *, late: int = 0, bad: int = 0
+    ) -> None:
         before = counted.get(operator, OperatorProgress())
         counted[operator] = OperatorProgress(
             rows_in=before.rows_in + rows_in,
             rows_out=before.rows_out + rows_out,
-            rows_late=before.rows_late + rows_late,
+            rows_late=before.rows_late + late,
+            rows_bad=before.rows_bad + bad,
         )
 
     for source, seen in done.observed.items():
-        add(source, seen.rows, seen.rows - seen.bad, 0)
+        add(source, seen.rows, seen.rows - seen.bad, bad=seen.bad)
     for (operator, _), work in done.subtasks.items():
-        add(operator, work.rows_in, work.rows_out, work.rows_late)
+        add(operator, work.rows_in, work.rows_out, late=work.rows_late)
     return counted
+
+
+def _examples(done: BatchDone) -> Iterator[DroppedRow]:
+    for seen in done.observed.values():
+        yield from seen.samples
+    for work in done.subtasks.values():
+        yield from work.late
 
 
 def _slowest(done: BatchDone) -> dict[str, float]:
