@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 
 from headgate.core.durations import parse_duration_ms
 from headgate.core.errors import UserError
+from headgate.core.suggestions import did_you_mean
 
 FILE_NAME = "headgate.toml"
 PREFIX = "HEADGATE_"
@@ -391,8 +392,7 @@ def _is_meant(name: str, known: Mapping[str, Setting]) -> bool:
 
 
 def _unknown(name: str, known: set[str], origin: str) -> UserError:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f": did you mean '{near[0]}'?" if near else ": see docs/configuration.md"
+    hint = did_you_mean(name, known) or ": see docs/configuration.md"
     return _error(f"unknown setting '{name}' in {origin}{hint}")
 
 

@@ -38,6 +38,8 @@ class SourcePart:
     bounded: bool = False
     # The rows can be changes; whether they are is what `ConnectorOptions.updating` says.
     updating: bool = False
+    # It knows when its rows happened (`EVENT_TIME_COLUMN`): a table needs no WATERMARK for that.
+    gives_event_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ class Connector:
         parsed = parse_options(self._options(role), own)
         parsed.check_columns(columns or self.columns)
         return dump_options(parsed.for_key(primary_key))
+
+    @property
+    def gives_event_time(self) -> bool:
+        """Whether the rows have an event time, even if the table names no column for it."""
+        return self.source is not None and self.source.gives_event_time
 
     def updating_hint(self, role: Role) -> str:
         """Say how a table that takes facts is made to take changes."""

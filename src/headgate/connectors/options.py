@@ -7,7 +7,7 @@ class. Quoted numbers and booleans are accepted, because SQL in the wild quotes 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -18,6 +18,7 @@ from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import UserError
 from headgate.core.graph import Column
 from headgate.core.model import JsonValue
+from headgate.core.suggestions import closest
 
 _SIZES = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
@@ -136,7 +137,12 @@ def parse_options(kind: type[T], options: Mapping[str, JsonValue]) -> T:
     try:
         return kind.model_validate(renamed)
     except ValidationError as error:
-        raise UserError(_explain(error), code="options") from error
+        raise UserError(_explain(error, kind, renamed), code="options") from error
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = closest(name, known)
+    return f"'{name}'" if near is None else f"'{name}' (did you mean `{near}`?)"
 
 
 def dump_options(options: ConnectorOptions) -> dict[str, Any]:
@@ -144,11 +150,15 @@ def dump_options(options: ConnectorOptions) -> dict[str, Any]:
     return options.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(
+    error: ValidationError, kind: type[ConnectorOptions], given: Mapping[str, JsonValue]
+) -> str:
     problems = error.errors(include_url=False)
     unknown = [p for p in problems if p["type"] == "extra_forbidden"]
     if unknown:
-        names = ", ".join(f"'{p['loc'][0]}'" for p in unknown)
+        # What is given already is not what was meant.
+        known = {f.alias or n for n, f in kind.model_fields.items()} - set(given)
+        names = ", ".join(_unknown(str(p["loc"][0]), known) for p in unknown)
         return f"unknown options provided in WITH clause: {names}"
     parts = []
     for problem in problems:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from headgate.connectors.builtin import BUILTIN, GROUP
 from headgate.connectors.descriptor import API_VERSION, Connector
 from headgate.core.errors import UserError
+from headgate.core.suggestions import closest
 
 __all__ = ["Connector", "RegisteredConnector", "connector", "connectors", "registered"]
 
@@ -75,9 +76,11 @@ def _claims(name: str, installed: Iterable[EntryPoint]) -> list[EntryPoint]:
 def _found(name: str, installed: tuple[EntryPoint, ...]) -> Connector:
     claims = _claims(name, installed)
     if not claims:
-        known = ", ".join(sorted({point.name for point in (*BUILTIN, *installed)}))
+        names = {point.name for point in (*BUILTIN, *installed)}
+        known, near = ", ".join(sorted(names)), closest(name, names)
+        hint = f"did you mean `{near}`? The" if near is not None else "the"
         raise UserError(
-            f"unknown connector '{name}': the known ones are {known}. A connector of another "
+            f"unknown connector '{name}': {hint} known ones are {known}. A connector of another "
             f"package is found once that package is installed where this runs "
             f"(its entry point in the group '{GROUP}')",
             code="connector",

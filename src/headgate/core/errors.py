@@ -87,14 +87,29 @@ class UserError(HeadgateError):
 
 
 class SqlError(UserError):
-    """A refused SQL text. `line` and `column` are 1-based; None if no position is known."""
+    """A refused SQL text. `line` and `column` are 1-based; None if no position is known.
+
+    It is the first error of a text; `others` are those that have nothing to do with it.
+    """
 
     code = "sql"
 
-    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        others: tuple[SqlError, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.line = line
         self.column = column
+        self.others = others
+
+    def every(self) -> list[SqlError]:
+        """Return all errors of the text, this one first."""
+        return [self, *(e for other in self.others for e in other.every())]
 
 
 class BadDataError(UserError):

@@ -7,12 +7,17 @@ neither Spark nor the engine, opens nothing. Read `planning.py` first, then `low
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headgate.core.graph import PipelineGraph
 from headgate.planner.catalog import Catalog
 from headgate.planner.connectors import connector
-from headgate.planner.errors import SqlError, render_error
+from headgate.planner.errors import SqlError, render_error, render_errors
 
-__all__ = ["SqlError", "declared", "plan", "render_error"]
+if TYPE_CHECKING:
+    from headgate.planner.planning import Planned
+
+__all__ = ["SqlError", "declared", "plan", "plan_with_warnings", "render_error", "render_errors"]
 
 
 def plan(sql: str, *, udf_source: str | None = None, preview: bool = True) -> PipelineGraph:
@@ -21,10 +26,15 @@ def plan(sql: str, *, udf_source: str | None = None, preview: bool = True) -> Pi
     `udf_source` is the text of a Python file with the user's functions. With `preview` false a
     bare SELECT is refused: its rows would have nowhere to go.
     """
-    # Not above: it imports the drafts of all operators, and they import from this package.
-    from headgate.planner.planning import plan_pipeline
+    return plan_with_warnings(sql, udf_source=udf_source, preview=preview).graph
 
-    return plan_pipeline(sql, find_connector=connector, udf_source=udf_source, preview=preview)
+
+def plan_with_warnings(sql: str, *, udf_source: str | None = None, preview: bool = True) -> Planned:
+    """Return the graph as `plan` does, with what is allowed but probably not meant."""
+    # Not above: it imports the drafts of all operators, and they import from this package.
+    from headgate.planner.planning import planned
+
+    return planned(sql, find_connector=connector, udf_source=udf_source, preview=preview)
 
 
 def declared(sql: str, *, udf_source: str | None = None) -> Catalog:

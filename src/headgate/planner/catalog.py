@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from headgate.core.graph import Column, Udf
 from headgate.core.model import JsonValue
-from headgate.planner.errors import error_at
+from headgate.core.suggestions import closest
+from headgate.planner.errors import FollowUpError, error_at
 
 if TYPE_CHECKING:
     from headgate.planner.lower.relation import Relation
@@ -46,6 +47,8 @@ class ConnectorTable:
     updating: bool = False
     # Its rows have values without names: the order of all columns is what tells them apart.
     by_position: bool = False
+    # The connector knows when its rows happened.
+    gives_event_time: bool = False
     # How it is made to take changes, if it does not.
     updating_hint: str = ""
 
@@ -95,9 +98,12 @@ class Catalog:
     tables: dict[str, Table] = field(default_factory=dict)
     udfs: dict[str, Udf] = field(default_factory=dict)
     updating_ttl_ms: int = _DAY_MS
+    # Names whose declaration is wrong, which has been said: what reads them is not to blame.
+    broken: set[str] = field(default_factory=set)
 
     def add(self, table: Table, at: exp.Expr) -> None:
         if table.name.lower() in self.tables:
+            # Which of the two is meant nobody knows, but reading the first one is no error.
             raise error_at(at, f"table '{table.name}' is already declared")
         self.tables[table.name.lower()] = table
 
@@ -106,7 +112,12 @@ class Catalog:
 
     def get(self, name: exp.Expr) -> Table:
         found = self.find(name.name)
+        if name.name.lower() in self.broken:
+            raise FollowUpError(f"table '{name.name}' is not declared correctly")
         if found is None:
-            known = ", ".join(sorted(t.name for t in self.tables.values())) or "none"
-            raise error_at(name, f"table '{name.name}' not found (declared: {known})")
+            names = [t.name for t in self.tables.values()]
+            known = ", ".join(sorted(names)) or "none"
+            near = closest(name.name, [*names, *self.broken])
+            hint = f": did you mean `{near}`?" if near is not None else ""
+            raise error_at(name, f"table '{name.name}' not found (declared: {known}){hint}")
         return found

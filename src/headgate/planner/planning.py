@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
-from headgate.core.graph import PipelineGraph
+from headgate.core.graph import PipelineGraph, Udf
+from headgate.core.suggestions import did_you_mean
 from headgate.planner.build import build_graph
-from headgate.planner.catalog import Catalog, View
+from headgate.planner.catalog import Catalog, MemoryTable, View
 from headgate.planner.connectors import FindConnector
-from headgate.planner.errors import SqlError, error_at
+from headgate.planner.errors import Errors, SqlError, SqlWarning, error_at
 from headgate.planner.intervals import interval_us
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.dead_letters import check_dead_letters, dead_letter_sinks
@@ -20,15 +23,30 @@ from headgate.planner.lower.sinks import merged_sinks
 from headgate.planner.optimize import optimize
 from headgate.planner.parse import parse_statements
 from headgate.planner.rewrites import rewrite
-from headgate.planner.statements import CreateTable, CreateView, SetOption
+from headgate.planner.statements import CreateTable, CreateView, SetOption, Unparsed
 from headgate.planner.tables import create_table
 from headgate.planner.udfs import read_udfs
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a text means, and what its author should know."""
+
+    graph: PipelineGraph
+    warnings: tuple[SqlWarning, ...]
 
 
 def plan_pipeline(
     sql: str, *, find_connector: FindConnector, udf_source: str | None, preview: bool
 ) -> PipelineGraph:
     """Plan the pipeline of a text."""
+    return planned(sql, find_connector=find_connector, udf_source=udf_source, preview=preview).graph
+
+
+def planned(
+    sql: str, *, find_connector: FindConnector, udf_source: str | None, preview: bool
+) -> Planned:
+    """Plan the pipeline of a text, and say what its author should know."""
     try:
         return _plan(sql, find_connector, udf_source, preview)
     except RecursionError as error:
@@ -37,33 +55,65 @@ def plan_pipeline(
 
 def declared_by(sql: str, *, find_connector: FindConnector, udf_source: str | None) -> Catalog:
     """Return what the statements of a text declare; it need not have a query."""
-    udfs = read_udfs(udf_source) if udf_source is not None else ()
-    context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
     try:
-        for statement in parse_statements(sql):
-            _statement(context, rewrite(statement), find_connector, preview=True)
+        return _lowered(sql, find_connector, _udfs(udf_source), preview=True).catalog
     except RecursionError as error:
         raise SqlError("this SQL is nested too deeply", line=1, column=1) from error
-    return context.catalog
 
 
 def _plan(
     sql: str, find_connector: FindConnector, udf_source: str | None, preview: bool
-) -> PipelineGraph:
-    udfs = read_udfs(udf_source) if udf_source is not None else ()
-    context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
-    creates: list[CreateTable] = []
-    for statement in parse_statements(sql):
-        if isinstance(statement, CreateTable):
-            creates.append(statement)
-        _statement(context, rewrite(statement), find_connector, preview)
+) -> Planned:
+    udfs = _udfs(udf_source)
+    context = _lowered(sql, find_connector, udfs, preview)
     if not context.sinks:
         raise SqlError("The provided SQL does not contain a query", line=1, column=1)
-    check_dead_letters(context.catalog, creates)
+    check_dead_letters(context.catalog, context.creates)
     context.sinks += dead_letter_sinks(context.catalog, list(context.sources.values()))
     sinks = merged_sinks(context.sinks)
     optimize(sinks)
-    return build_graph(sinks, udf_source, udfs)
+    return Planned(build_graph(sinks, udf_source, udfs), tuple(dict.fromkeys(context.warnings)))
+
+
+def _udfs(udf_source: str | None) -> tuple[Udf, ...]:
+    return read_udfs(udf_source) if udf_source is not None else ()
+
+
+def _lowered(
+    sql: str, find_connector: FindConnector, udfs: tuple[Udf, ...], preview: bool
+) -> Context:
+    """Go over all statements, also after a wrong one: errors that it did not cause are told too."""
+    context = Context(catalog=Catalog(udfs={u.name.lower(): u for u in udfs}))
+    errors = Errors()
+    for statement in parse_statements(sql):
+        if isinstance(statement, CreateTable):
+            context.creates.append(statement)
+        # The rules change the tree: the names are read before them.
+        names = _declared(context, statement)
+        known = len(errors.found)
+        with errors.caught():
+            if isinstance(statement, Unparsed):
+                raise statement.args["error"]
+            _statement(context, rewrite(statement), find_connector, preview)
+        if len(errors.found) > known:
+            context.catalog.broken |= {name.lower() for name in names}
+    errors.raise_any()
+    return context
+
+
+def _declared(context: Context, statement: exp.Expr) -> set[str]:
+    """Return the name that cannot be read if the statement is wrong."""
+    if isinstance(statement, Unparsed):
+        return {statement.this} if statement.this else set()
+    if isinstance(statement, CreateTable | CreateView):
+        name = str(statement.this.name)
+        # A second declaration of a name leaves the first one as it is.
+        return set() if context.catalog.find(name) is not None else {name}
+    if isinstance(statement, exp.Insert):
+        target = statement.find(exp.Table)
+        name = target.name if target is not None else ""
+        return {name} if isinstance(context.catalog.find(name), MemoryTable) else set()
+    return set()
 
 
 def _statement(
@@ -95,7 +145,8 @@ def _statement(
 def _set(catalog: Catalog, statement: SetOption) -> None:
     name = statement.this.name.lower()
     if name != "updating_ttl":
-        raise error_at(statement.this, f"unknown setting '{name}' (known: updating_ttl)")
+        hint = did_you_mean(name, ["updating_ttl"])
+        raise error_at(statement.this, f"unknown setting '{name}' (known: updating_ttl){hint}")
     length = interval_us(statement.expression)
     if length < 1_000:
         raise error_at(statement.expression, "updating_ttl must be at least one millisecond")

@@ -28,7 +28,7 @@ expm1 extract factorial filter find_in_set first first_value flatten float floor
 format_number format_string from_avro from_base32 from_csv from_json from_protobuf from_unixtime
 from_utc_timestamp from_xml get get_json_object getbit greatest grouping grouping_id hash hex
 histogram_numeric hll_sketch_agg hll_sketch_estimate hll_union hll_union_agg hmac hour hypot if
-ifnull initcap inline inline_outer input_file_block_length input_file_block_start
+ifnull ilike initcap inline inline_outer input_file_block_length input_file_block_start
 input_file_name instr int is_valid_utf8 is_valid_variant is_variant_null isnan isnotnull isnull
 jaro_winkler_similarity java_method json_array_length json_object_keys json_tuple
 kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
@@ -37,7 +37,7 @@ kll_sketch_get_n_float kll_sketch_get_quantile_bigint kll_sketch_get_quantile_do
 kll_sketch_get_quantile_float kll_sketch_get_rank_bigint kll_sketch_get_rank_double
 kll_sketch_get_rank_float kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
 kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float kurtosis lag
-last last_day last_value lcase lead least left len length levenshtein listagg ln localtime
+last last_day last_value lcase lead least left len length levenshtein like listagg ln localtime
 localtimestamp locate log log10 log1p log2 lower lpad ltrim luhn_check make_date
 make_dt_interval make_interval make_time make_timestamp make_timestamp_ltz make_timestamp_ntz
 make_valid_utf8 make_ym_interval map map_concat map_contains_key map_entries map_filter
@@ -49,7 +49,7 @@ percentile_cont percentile_disc pi pmod posexplode posexplode_outer position pos
 printf python_worker_logs quarter quote radians raise_error rand randn random randstr range rank
 reduce reflect regexp regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like
 regexp_replace regexp_substr regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
-regr_sxx regr_sxy regr_syy repeat replace reverse right rint round row_number rpad rtrim
+regr_sxx regr_sxy regr_syy repeat replace reverse right rint rlike round row_number rpad rtrim
 schema_of_avro schema_of_csv schema_of_json schema_of_variant schema_of_variant_agg
 schema_of_xml sec second sentences sequence session_user sha sha1 sha2 shiftleft shiftright
 shiftrightunsigned shuffle sign signum sin sinh size skewness slice smallint some sort_array

@@ -57,3 +57,9 @@ class SetOption(exp.Expression):
     """`SET this = expression`."""
 
     arg_types = {"this": True, "expression": True}  # noqa: RUF012
+
+
+class Unparsed(exp.Expression):
+    """A statement that cannot be parsed: `error` says why, `this` is the table it names, if any."""
+
+    arg_types = {"this": False, "error": True}  # noqa: RUF012

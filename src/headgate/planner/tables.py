@@ -10,6 +10,7 @@ from sqlglot import exp
 from headgate.core.errors import UserError
 from headgate.core.graph import Column
 from headgate.core.model import JsonValue
+from headgate.core.suggestions import did_you_mean
 from headgate.planner.catalog import (
     RESERVED,
     ConnectorTable,
@@ -18,7 +19,7 @@ from headgate.planner.catalog import (
     Role,
 )
 from headgate.planner.connectors import Connector, FindConnector
-from headgate.planner.errors import SqlError, error_at
+from headgate.planner.errors import Errors, SqlError, error_at
 from headgate.planner.functions import function_name
 from headgate.planner.options import Options
 from headgate.planner.statements import CreateTable, TableColumn, TablePrimaryKey, Watermark
@@ -77,6 +78,7 @@ def create_table(
         watermark=watermark,
         updating=updating,
         by_position=connector.is_by_position(role, validated),
+        gives_event_time=connector.gives_event_time,
         updating_hint=connector.updating_hint(role),
     )
 
@@ -106,13 +108,16 @@ def _validated(
 
 def _read_elements(create: CreateTable, bind: BindColumns) -> _Elements:
     elements = _Elements()
+    errors = Errors()
     for element in create.expressions or []:
-        if isinstance(element, TableColumn):
-            _declare(element, elements)
-        elif isinstance(element, Watermark):
-            if elements.watermark is not None:
-                raise error_at(element, "a table has one WATERMARK clause at most")
-            elements.watermark = element
+        with errors.caught():
+            if isinstance(element, TableColumn):
+                _declare(element, elements)
+            elif isinstance(element, Watermark):
+                if elements.watermark is not None:
+                    raise error_at(element, "a table has one WATERMARK clause at most")
+                elements.watermark = element
+    errors.raise_any()
     for element in create.expressions or []:
         if isinstance(element, TablePrimaryKey):
             elements.primary_key.extend(_key_name(n, elements) for n in element.expressions)
@@ -173,7 +178,8 @@ def _column_type(node: TableColumn) -> str:
 def _key_name(node: exp.Expr, elements: _Elements) -> str:
     found = elements.nodes.get(node.name.lower())
     if found is None:
-        raise error_at(node, f"column '{node.name}' of the primary key is not declared")
+        hint = did_you_mean(node.name, elements.nodes)
+        raise error_at(node, f"column '{node.name}' of the primary key is not declared{hint}")
     return str(found.this.name)
 
 
@@ -261,9 +267,10 @@ def _check_elements(
         if role == "source" and key not in connector.metadata_keys:
             node = elements.nodes[column.name.lower()].args["metadata"]
             known = ", ".join(f"'{k}'" for k in sorted(connector.metadata_keys)) or "none"
+            hint = did_you_mean(key, connector.metadata_keys)
             raise error_at(
                 node,
-                f"connector '{connector.name}' has no metadata key '{key}' (known: {known})",
+                f"connector '{connector.name}' has no metadata key '{key}' (known: {known}){hint}",
             )
 
 

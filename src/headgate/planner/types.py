@@ -96,7 +96,7 @@ def field_type(outer: str, name: str) -> str | None:
     """Return the type of a struct's field; None if the type is no struct or lacks the field."""
     if not outer.startswith("struct<"):
         return None
-    for part in _split(outer[len("struct<") : -1]):
+    for part in split_type(outer[len("struct<") : -1]):
         field, _, kind = part.partition(":")
         if field.strip("`").lower() == name.lower():
             return kind
@@ -108,11 +108,11 @@ def element_type(outer: str) -> str | None:
     if outer.startswith("array<"):
         return outer[len("array<") : -1]
     if outer.startswith("map<"):
-        return _split(outer[len("map<") : -1])[1]
+        return split_type(outer[len("map<") : -1])[1]
     return None
 
 
-def _split(text: str) -> list[str]:
+def split_type(text: str) -> list[str]:
     """Split at the commas that are not inside a nested type."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(text):

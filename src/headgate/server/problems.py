@@ -60,6 +60,14 @@ class FieldError(BaseModel):
     message: str
 
 
+class SqlProblem(BaseModel):
+    """One error of a SQL text."""
+
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
 class Problem(BaseModel):
     """What went wrong, and what to do about it."""
 
@@ -70,13 +78,15 @@ class Problem(BaseModel):
     code: str
     # Of a job that another controller drives: the URL of that one's service.
     controller: str | None = None
-    # SQL: where it is wrong (1-based), and the line with a caret below the place.
+    # SQL: where it is wrong (1-based), and the lines with a caret below each place.
     line: int | None = None
     column: int | None = None
     rendered: str | None = None
     # Of a start that its state does not allow: what would be kept, what would be dropped, and
     # which option allows it.
     verdict: Verdict | None = None
+    # All errors of the text: the first is the one above.
+    sql_errors: list[SqlProblem] | None = None
     # Of a request that does not fit its schema.
     errors: list[FieldError] | None = None
 
@@ -85,7 +95,7 @@ class RefusedSql(SqlError):
     """A refused SQL text, shown with a caret."""
 
     def __init__(self, error: SqlError, rendered: str) -> None:
-        super().__init__(error.message, line=error.line, column=error.column)
+        super().__init__(error.message, line=error.line, column=error.column, others=error.others)
         self.rendered = rendered
 
 
@@ -113,6 +123,9 @@ def problem_of(error: HeadgateError) -> Problem:
         more = {"line": error.line, "column": error.column}
     if isinstance(error, RefusedSql):
         more["rendered"] = error.rendered
+        more["sql_errors"] = [
+            SqlProblem(message=e.message, line=e.line, column=e.column) for e in error.every()
+        ]
     if isinstance(error, CannotResume):
         # It names every operator.
         more["verdict"], where = error.verdict, ""

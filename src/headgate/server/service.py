@@ -30,7 +30,7 @@ from headgate.core.model import to_python
 from headgate.core.names import refuse_reserved
 from headgate.core.ports import Clock, ObjectStore
 from headgate.planner import plan
-from headgate.planner.errors import render_error
+from headgate.planner.errors import render_errors
 from headgate.planner.explain import explain
 from headgate.server.alarms import AUTO_INTERVAL_MS, Alarm, find_alarms
 from headgate.server.event_log import EventLog
@@ -205,7 +205,7 @@ class Service:
         try:
             return plan(text.sql, udf_source=text.udf_source, preview=preview)
         except SqlError as error:
-            raise RefusedSql(error, render_error(text.sql, error)) from error
+            raise RefusedSql(error, render_errors(text.sql, error)) from error
 
     def validate(self, text: PipelineText, *, preview: bool) -> Validation:
         """Say whether the SQL would be accepted, and where it is wrong."""

@@ -17,8 +17,8 @@ from headgate.cli.options import (
 from headgate.core.errors import SqlError
 from headgate.core.graph import PipelineGraph
 from headgate.core.model import to_json
-from headgate.planner import plan as plan_sql
-from headgate.planner.errors import render_error
+from headgate.planner import plan_with_warnings
+from headgate.planner.errors import render_errors, render_warning
 
 
 def tell_functions(given: GivenPipeline) -> None:
@@ -28,17 +28,25 @@ def tell_functions(given: GivenPipeline) -> None:
         typer.echo(told, err=True)
 
 
-def planned_or_exit(sql: str, udf_source: str | None) -> PipelineGraph:
-    """Plan; if the SQL is refused, show it with a caret and exit with 2."""
-    try:
-        return plan_sql(sql, udf_source=udf_source)
-    except SqlError as error:
-        from rich.console import Console
+def planned_or_exit(sql: str, udf_source: str | None, *, warn: bool = False) -> PipelineGraph:
+    """Plan; if the SQL is refused, show all of its errors with a caret each and exit with 2.
 
-        Console(stderr=True).print(
-            render_error(sql, error), markup=False, highlight=False, soft_wrap=True
-        )
+    With `warn` what is allowed but probably not meant is shown, too.
+    """
+    try:
+        planned = plan_with_warnings(sql, udf_source=udf_source)
+    except SqlError as error:
+        _show(render_errors(sql, error))
         raise typer.Exit(2) from error
+    for warning in planned.warnings if warn else ():
+        _show(render_warning(sql, warning))
+    return planned.graph
+
+
+def _show(text: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def plan(
@@ -67,7 +75,7 @@ def plan(
 
     given = read_pipeline(file, udfs)
     tell_functions(given)
-    graph = planned_or_exit(given.sql, given.udf_source)
+    graph = planned_or_exit(given.sql, given.udf_source, warn=True)
     typer.echo(to_json(graph, indent=2).decode() if as_json else explain(graph))
     if master is not None:
         from headgate.planner.local_paths import refuse_local_paths

@@ -17,6 +17,6 @@ def _open_source(spec: SourceSpec) -> Source:
 CONNECTOR = Connector(
     name="impulse",
     api_version=1,
-    source=SourcePart(ImpulseOptions, _open_source, bounded=True),
+    source=SourcePart(ImpulseOptions, _open_source, bounded=True, gives_event_time=True),
     columns=IMPULSE_COLUMNS,
 )

@@ -23,7 +23,7 @@ def _open_sink(spec: SinkSpec) -> Sink:
 CONNECTOR = Connector(
     name="kafka",
     api_version=1,
-    source=SourcePart(KafkaSourceOptions, _open_source, updating=True),
+    source=SourcePart(KafkaSourceOptions, _open_source, updating=True, gives_event_time=True),
     sink=SinkPart(KafkaSinkOptions, _open_sink, guarantee="exactly_once", updating=True),
     metadata_keys={
         "offset": "bigint",

@@ -17,6 +17,6 @@ def _open_source(spec: SourceSpec) -> Source:
 CONNECTOR = Connector(
     name="nexmark",
     api_version=1,
-    source=SourcePart(NexmarkOptions, _open_source, bounded=True),
+    source=SourcePart(NexmarkOptions, _open_source, bounded=True, gives_event_time=True),
     columns=NEXMARK_COLUMNS,
 )

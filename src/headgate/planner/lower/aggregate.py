@@ -14,12 +14,13 @@ from headgate.operators.window_aggregate.draft import WindowAggregateDraft
 from headgate.planner.drafts.aggregate import DraftPartial
 from headgate.planner.drafts.draft import Draft, Exprs, Types, column
 from headgate.planner.drafts.meanings import short_digest
-from headgate.planner.errors import error_at
+from headgate.planner.errors import Errors, error_at
 from headgate.planner.functions import is_aggregate
 from headgate.planner.infer import infer_type
-from headgate.planner.lower.binding import conjuncts
+from headgate.planner.lower.binding import bound_each, conjuncts
 from headgate.planner.lower.columns import is_path, path_name, qualified
 from headgate.planner.lower.context import Context, aggregating
+from headgate.planner.lower.event_time import warn_of_ingestion_time
 from headgate.planner.lower.items import Item
 from headgate.planner.lower.kept_rows import as_spark_aggregate, over_rows
 from headgate.planner.lower.partials import split_aggregate
@@ -58,13 +59,17 @@ def lower_aggregate(
     context: Context, select: exp.Select, items: list[Item], relation: Relation
 ) -> tuple[Relation, list[exp.Expr]]:
     """Return the groups that HAVING leaves, and the SELECT list as expressions over them."""
-    binder = aggregating(context.binder(relation.fields))
+    binder = aggregating(context.binder(relation.fields, {"": relation.draft}))
     group = _group_nodes(select, items, relation)
-    grouping = _grouping(relation, [(n, binder.bind(n)) for n in group], select)
+    errors = Errors()
+    keys = bound_each(errors, group, binder.bind)
     listed = replace(binder, over=True)
-    bound = [listed.bind(item.node) for item in items]
+    bound = bound_each(errors, [item.node for item in items], listed.bind)
     having = select.args.get("having")
-    conditions = conjuncts(binder.bind(having.this)) if having else []
+    with errors.caught():
+        conditions = conjuncts(binder.bind_condition(having.this, "HAVING")) if having else []
+    errors.raise_any()
+    grouping = _grouping(context, relation, list(zip(group, keys, strict=True)), select)
     calls = _calls(bound + conditions, context.udafs())
     draft, outputs = _operator(context, relation, grouping, calls)
     base = Relation(draft=draft, fields=_window_fields(grouping), window=grouping.window)
@@ -115,14 +120,14 @@ def _alias(node: exp.Column, items: list[Item]) -> exp.Expr:
 
 
 def _grouping(
-    relation: Relation, group: list[tuple[exp.Expr, exp.Expr]], select: exp.Select
+    context: Context, relation: Relation, group: list[tuple[exp.Expr, exp.Expr]], select: exp.Select
 ) -> _Grouping:
     grouping = _Grouping()
     window_field = relation.window_field()
     plain: list[exp.Expr] = []
     for node, bound in group:
         if is_time_window(bound):
-            _invoke_window(grouping, relation, node, time_window(bound))
+            _invoke_window(context, grouping, relation, node, time_window(bound))
         elif window_field is not None and bound == window_field.expr:
             grouping.window, grouping.window_expr = relation.window, bound
         elif isinstance(bound, exp.Literal | exp.Null):
@@ -135,12 +140,15 @@ def _grouping(
     return grouping
 
 
-def _invoke_window(grouping: _Grouping, relation: Relation, node: exp.Expr, window: Window) -> None:
+def _invoke_window(
+    context: Context, grouping: _Grouping, relation: Relation, node: exp.Expr, window: Window
+) -> None:
     if grouping.window is not None:
         raise error_at(node, "do not support 2 window expressions in group by")
     if relation.window is None:
         if relation.updating:
             raise error_at(node, "can't window an updating input")
+        warn_of_ingestion_time(context, relation.draft, node)
         grouping.window = window
         return
     if window != relation.window:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from headgate.core.graph import TIMESTAMP_COLUMN
+from headgate.core.suggestions import did_you_mean
 from headgate.planner.drafts.draft import column
-from headgate.planner.errors import error_at
+from headgate.planner.errors import Errors, error_at
 from headgate.planner.functions import (
     TIME_WINDOWS,
     function_name,
     is_aggregate,
     is_known_function,
 )
+from headgate.planner.lower.map_access import with_map_access
 from headgate.planner.lower.relation import Field
+from headgate.planner.spark_functions import SPARK_FUNCTIONS
 from headgate.planner.spark_sql import generated_name
 from headgate.planner.trees import copied
+from headgate.planner.typecheck.check import Checker
 
 _POSITION = ("line", "col", "start", "end")
 
@@ -33,12 +38,24 @@ class Binder:
     time_windows: bool = False
     over: bool = False
     unnest: bool = False
+    # Knows the types of the columns; None where nobody does.
+    checker: Checker | None = None
 
     def bind(self, node: exp.Expr) -> exp.Expr:
         """Return a copy of `node` over the columns of the draft, without outer parentheses."""
         result = copied(node, self._bound)
         while isinstance(result, exp.Paren):
             result = result.this.pop()
+        if self.checker is not None:
+            result = with_map_access(result, self.checker)
+            self.checker.check(result)
+        return result
+
+    def bind_condition(self, node: exp.Expr, clause: str = "WHERE") -> exp.Expr:
+        """Bind what must be true or false."""
+        result = self.bind(node)
+        if self.checker is not None:
+            self.checker.check_condition(result, clause)
         return result
 
     def _bound(self, node: exp.Expr) -> exp.Expr | None:
@@ -95,7 +112,9 @@ class Binder:
             or is_known_function(name)
         )
         if not known:
-            raise error_at(node, f"unknown function '{name}'")
+            candidates = {*SPARK_FUNCTIONS, *self.udfs, *self.udafs, *TIME_WINDOWS, "row_time"}
+            hint = did_you_mean(str(name), candidates)
+            raise error_at(node, f"unknown function '{name}'{hint}")
 
     def _column(self, node: exp.Column) -> exp.Expr:
         parts = node.parts
@@ -107,17 +126,24 @@ class Binder:
             if found:
                 return self._access(self._one(found, node), parts[2:], node)
             if qualified and not self._named(parts[0].name):
-                raise error_at(parts[1], f"column '{parts[1].name}' not found in '{parts[0].name}'")
+                hint = did_you_mean(parts[1].name, {f.name for f in qualified})
+                raise error_at(
+                    parts[1],
+                    f"column '{parts[1].name}' not found in '{parts[0].name}'{hint}",
+                )
         found = self._named(parts[0].name)
         if not found:
             raise error_at(node, self._not_found(parts))
         return self._access(self._one(found, node), parts[1:], node)
 
     def _not_found(self, parts: list[exp.Expr]) -> str:
+        name = parts[0].name
+        names = list(dict.fromkeys(f.name for f in self.fields))
         if len(parts) > 1:
-            return f"column or table '{parts[0].name}' not found"
-        available = ", ".join(dict.fromkeys(f.name for f in self.fields)) or "none"
-        return f"column '{parts[0].name}' not found (available: {available})"
+            tables = {f.table for f in self.fields if f.table}
+            return f"column or table '{name}' not found{did_you_mean(name, {*names, *tables})}"
+        available = ", ".join(names) or "none"
+        return f"column '{name}' not found (available: {available}){did_you_mean(name, names)}"
 
     def _named(self, name: str) -> list[Field]:
         return [f for f in self.fields if f.name.lower() == name.lower() and not f.hidden]
@@ -146,6 +172,17 @@ def _at(node: exp.Expr, origin: exp.Expr) -> exp.Expr:
             if key in source.meta:
                 node.meta[key] = source.meta[key]
     return node
+
+
+def bound_each(
+    errors: Errors, nodes: Iterable[exp.Expr], bind: Callable[[exp.Expr], exp.Expr]
+) -> list[exp.Expr]:
+    """Return the bound nodes without those that cannot be bound, whose errors are gathered."""
+    result = []
+    for node in nodes:
+        with errors.caught():
+            result.append(bind(node))
+    return result
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

@@ -11,9 +11,12 @@ from headgate.operators.sink.draft import SinkDraft
 from headgate.operators.source.draft import SourceDraft
 from headgate.planner.catalog import Catalog, ConnectorTable, MemoryTable
 from headgate.planner.drafts.draft import column
-from headgate.planner.errors import error_at
+from headgate.planner.errors import SqlWarning, error_at
 from headgate.planner.lower.binding import Binder
 from headgate.planner.lower.relation import Field, Relation
+from headgate.planner.lower.typed import Inputs, checker_over
+from headgate.planner.statements import CreateTable
+from headgate.planner.typecheck.check import Checker
 
 
 @dataclass
@@ -21,10 +24,17 @@ class Context:
     catalog: Catalog
     sources: dict[str, SourceDraft] = field(default_factory=dict)
     sinks: list[SinkDraft] = field(default_factory=list)
+    warnings: list[SqlWarning] = field(default_factory=list)
+    # The tables as they are written, for what is checked once all of them are known.
+    creates: list[CreateTable] = field(default_factory=list)
 
-    def binder(self, fields: tuple[Field, ...] = ()) -> Binder:
+    def binder(self, fields: tuple[Field, ...], inputs: Inputs | None = None) -> Binder:
+        """Return the binder over fields; `inputs` are what their expressions are over."""
+        checker = None
+        if inputs is not None:
+            checker = checker_over(inputs, self.catalog.udfs.values())
         scalar = frozenset(u.name.lower() for u in self.catalog.udfs.values() if not u.aggregate)
-        return Binder(fields=fields, udfs=scalar, udafs=self.udafs())
+        return Binder(fields=fields, udfs=scalar, udafs=self.udafs(), checker=checker)
 
     def udafs(self) -> frozenset[str]:
         return frozenset(u.name.lower() for u in self.catalog.udfs.values() if u.aggregate)
@@ -32,7 +42,9 @@ class Context:
     def bind_columns(self, node: exp.Expr, types: dict[str, str]) -> exp.Expr:
         """Bind an expression of CREATE TABLE over the table's own columns."""
         fields = tuple(Field(name=n, expr=column(n)) for n in types)
-        return self.binder(fields).bind(node)
+        udfs = {u.name.lower(): u.returns for u in self.catalog.udfs.values()}
+        checker = Checker(lambda c: types.get(c.name), lambda _: True, udfs)
+        return replace(self.binder(fields), checker=checker).bind(node)
 
     def read(self, name: exp.Expr) -> Relation:
         """Return the rows of a table or a view."""

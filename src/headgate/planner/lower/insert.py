@@ -6,13 +6,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headgate.core.suggestions import did_you_mean
 from headgate.operators.sink.draft import SinkDraft
 from headgate.operators.source.draft import SourceDraft
 from headgate.planner.catalog import ConnectorTable, MemoryTable
-from headgate.planner.errors import error_at
+from headgate.planner.errors import error_at, has_place
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.query import lower_query
 from headgate.planner.lower.relation import Field, Relation, computed, unique_names
+from headgate.planner.lower.typed import checker_over
 from headgate.planner.rewrites.json_access import json_value
 
 PREVIEW = "preview"
@@ -37,7 +39,7 @@ def lower_insert(context: Context, insert: exp.Insert) -> None:
             )
         _into_sink(context, lower_query(context, query), table, columns, target)
     elif isinstance(table, MemoryTable):
-        _into_memory(lower_query(context, query), table, columns, target)
+        _into_memory(context, lower_query(context, query), table, columns, target)
         return
     else:
         raise error_at(target, f"attempted to insert into '{table.name}', but it is a view")
@@ -72,7 +74,11 @@ def _target(insert: exp.Insert) -> tuple[exp.Expr, list[exp.Expr]]:
 
 
 def _into_memory(
-    relation: Relation, table: MemoryTable, columns: list[exp.Expr], at: exp.Expr
+    context: Context,
+    relation: Relation,
+    table: MemoryTable,
+    columns: list[exp.Expr],
+    at: exp.Expr,
 ) -> None:
     if table.relation is not None:
         raise error_at(at, "Can only insert into a memory table once")
@@ -82,7 +88,7 @@ def _into_memory(
         table.relation = relation.aliased(None)
         return
     declared = tuple((c.name, c.type) for c in table.columns)
-    table.relation = _cast_by_position(relation, declared, table.name, at)
+    table.relation = _cast_by_position(context, relation, declared, table.name, at)
 
 
 def _into_sink(
@@ -103,7 +109,7 @@ def _into_sink(
     declared = tuple((name, types[name]) for name in table.order)
     if columns:
         relation = _by_name(relation, columns, declared, at)
-    result = _cast_by_position(relation, declared, table.name, at)
+    result = _cast_by_position(context, relation, declared, table.name, at)
     names = tuple(name for name, _ in declared)
     _add_sink(context, computed(result, names), _keyed(table, result), names)
 
@@ -148,7 +154,11 @@ def _into_inferred(
 
 
 def _cast_by_position(
-    relation: Relation, declared: tuple[tuple[str, str], ...], name: str, at: exp.Expr
+    context: Context,
+    relation: Relation,
+    declared: tuple[tuple[str, str], ...],
+    name: str,
+    at: exp.Expr,
 ) -> Relation:
     if len(relation.fields) != len(declared):
         raise error_at(
@@ -157,8 +167,17 @@ def _cast_by_position(
             f"but the query returns {len(relation.fields)}",
         )
     fields = []
+    checker = checker_over({"": relation.draft}, context.catalog.udfs.values())
     for source, (column_name, kind) in zip(relation.fields, declared, strict=True):
         expr = source.expr
+        refused = checker.can_cast(expr, kind)
+        if refused is not None:
+            place = expr if has_place(expr) else at
+            shown = "TEXT" if kind == "string" else kind.upper()
+            raise error_at(
+                place,
+                f"column '{column_name}' of '{name}' is {shown}: {refused} cannot be cast to it",
+            )
         if _certain_type(relation, expr) != kind:
             value = expr.copy() if kind == "string" else json_value(expr.copy())
             expr = exp.Cast(this=value, to=exp.DataType.build(kind, dialect="spark"))
@@ -189,7 +208,8 @@ def _by_name(
     known = {name.lower() for name, _ in declared}
     for node, source in zip(columns, relation.fields, strict=True):
         if node.name.lower() not in known:
-            raise error_at(node, f"column '{node.name}' not found in the table")
+            hint = did_you_mean(node.name, known)
+            raise error_at(node, f"column '{node.name}' not found in the table{hint}")
         if node.name.lower() in given:
             raise error_at(node, f"column '{node.name}' is given twice")
         given[node.name.lower()] = source

@@ -64,11 +64,12 @@ def lower_join(
         return lower_lookup_join(context, left, right, join, kind), filters
     left, right, filters = _push_below(context, left, right, kind, filters)
     fields = _both(left, right)
-    binder = context.binder(fields)
-    conditions = [Condition(binder.bind(n), n) for n in _on_nodes(join, left, right)]
+    binder = context.binder(fields, {LEFT: left.draft, RIGHT: right.draft})
+    on = _on_nodes(join, left, right)
+    conditions = [Condition(binder.bind_condition(n, "ON"), n) for n in on]
     if kind == "inner":
         taken = [n for n in filters if _reads_both(binder, n)]
-        conditions += [Condition(binder.bind(n), n) for n in taken]
+        conditions += [Condition(binder.bind_condition(n), n) for n in taken]
         filters = [n for n in filters if n not in taken]
     at = _place(join)
     if not _windowed(left, right, kind, at):
@@ -126,14 +127,14 @@ def _reads_both(binder: Binder, node: exp.Expr) -> bool:
 def _push_below(
     context: Context, left: Relation, right: Relation, kind: str, filters: list[exp.Expr]
 ) -> tuple[Relation, Relation, list[exp.Expr]]:
-    binder = context.binder(_both(left, right))
+    binder = context.binder(_both(left, right), {LEFT: left.draft, RIGHT: right.draft})
     rest = []
     for node in filters:
         sides = _binds(binder, node)
         if sides == {LEFT} and kind in ("inner", "left"):
-            left = left.filtered([unqualified(binder.bind(node))])
+            left = left.filtered([unqualified(binder.bind_condition(node))])
         elif sides == {RIGHT} and kind in ("inner", "right"):
-            right = right.filtered([unqualified(binder.bind(node))])
+            right = right.filtered([unqualified(binder.bind_condition(node))])
         else:
             rest.append(node)
     return left, right, rest

@@ -27,13 +27,13 @@ def lower_lookup_join(
         raise error_at(at, "can't handle updating left side of join")
     alias = join.this.alias or table.name
     fields = _fields(left, table, alias)
-    binder = context.binder(fields)
+    binder = context.binder(fields, {"__in0": left.draft, "__in1": table})
     on = join.args.get("on")
     if on is None:
         raise error_at(at, "a lookup join needs ON, with the lookup table's PRIMARY KEY columns")
     keys: dict[str, exp.Expr] = {}
     for node in conjuncts(on):
-        name, key = _key(binder.bind(node), node, table)
+        name, key = _key(binder.bind_condition(node, "ON"), node, table)
         keys[name] = key
     missing = [name for name in table.primary_key if name not in keys]
     if missing:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headgate.planner.drafts.draft import column
-from headgate.planner.errors import error_at
+from headgate.planner.errors import Errors, error_at
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.distinct import distinct
 from headgate.planner.lower.from_clause import Scope, with_columns
@@ -51,7 +51,11 @@ def _union(context: Context, query: exp.Union, scope: Scope) -> Relation:
     check_clauses(query)
     if query.args.get("by_name"):
         raise error_at(query, "UNION BY NAME is not supported: columns match by position")
-    sides = [lower_query(context, side, scope) for side in (query.left, query.right)]
+    errors, sides = Errors(), []
+    for side in (query.left, query.right):
+        with errors.caught():
+            sides.append(lower_query(context, side, scope))
+    errors.raise_any()
     _check_sides(sides, query)
     names = unique_names(f.name for f in sides[0].fields)
     drafts = [computed(side, names).draft for side in sides]

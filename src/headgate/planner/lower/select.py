@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headgate.planner.errors import error_at
+from headgate.planner.errors import Errors, error_at
 from headgate.planner.lower.aggregate import lower_aggregate
-from headgate.planner.lower.binding import conjuncts
-from headgate.planner.lower.context import Context
+from headgate.planner.lower.binding import bound_each, conjuncts
+from headgate.planner.lower.context import Context, aggregating
 from headgate.planner.lower.distinct import distinct
 from headgate.planner.lower.from_clause import Scope, lower_from
 from headgate.planner.lower.items import Item, has_aggregate, output_field, select_items
@@ -45,21 +45,42 @@ def lower_select(context: Context, select: exp.Select, scope: Scope) -> Relation
     where = select.args.get("where")
     filters = conjuncts(where.this) if where else []
     relation, filters = lower_from(context, select, scope, filters)
-    binder = context.binder(relation.fields)
-    relation = relation.filtered(binder.bind(node) for node in filters)
+    binder = context.binder(relation.fields, {"": relation.draft})
+    errors = Errors()
+    conditions = bound_each(errors, filters, binder.bind_condition)
+    relation = relation.filtered(conditions)
     items = select_items(select, relation)
+    if errors.found:
+        # The list may be wrong, too: that is said together.
+        _bind_list(context, select, items, relation, errors)
+        errors.raise_any()
     if _is_aggregating(context, select, items):
         result, exprs = lower_aggregate(context, select, items, relation)
     else:
         wide = replace(binder, over=True, unnest=True)
-        result, exprs = relation, [wide.bind(item.node) for item in items]
+        result, exprs = relation, bound_each(errors, [item.node for item in items], wide.bind)
+        errors.raise_any()
     qualify = _qualify_nodes(select, items)
     if qualify:
         if result is not relation:
             raise error_at(qualify[0], "QUALIFY beside GROUP BY: put the GROUP BY into a subquery")
-        exprs += [replace(binder, over=True).bind(node) for node in qualify]
+        wider = replace(binder, over=True)
+        exprs += [wider.bind_condition(node, "QUALIFY") for node in qualify]
     result = _finish(result, [item.name for item in items], exprs)
     return _distinct(context, select, result)
+
+
+def _bind_list(
+    context: Context,
+    select: exp.Select,
+    items: list[Item],
+    relation: Relation,
+    errors: Errors,
+) -> None:
+    binder = replace(
+        aggregating(context.binder(relation.fields, {"": relation.draft})), over=True, unnest=True
+    )
+    bound_each(errors, [item.node for item in items], binder.bind)
 
 
 def _finish(relation: Relation, names: list[str], exprs: list[exp.Expr]) -> Relation:

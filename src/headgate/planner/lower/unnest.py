@@ -48,7 +48,7 @@ def lower_unnest(
     context: Context, relation: Relation, array: exp.Expr, name: str, table: str | None
 ) -> Relation:
     """Return the rows of FROM with one array of each unnested into a new column."""
-    bound = context.binder(relation.fields).bind(array)
+    bound = context.binder(relation.fields, {"": relation.draft}).bind(array)
     return _expanded(relation, bound, name, table)
 
 

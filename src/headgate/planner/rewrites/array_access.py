@@ -5,7 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from headgate.planner.errors import error_at
+from headgate.planner.functions import function_name
 from headgate.planner.rewrites.calls import call, integer_value, wrapped
+
+_SUBSCRIPT = "subscript"
 
 
 def rewrite_array_access(node: exp.Expr) -> exp.Expr:
@@ -21,10 +24,28 @@ def rewrite_array_access(node: exp.Expr) -> exp.Expr:
         return node
     position = integer_value(index)
     if position is None:
-        return call("get", node.this, exp.Sub(this=wrapped(index), expression=_one()))
-    if position < 0:
-        return call("try_element_at", node.this, index)
-    return call("get", node.this, position - 1)
+        found = call("get", node.this, exp.Sub(this=wrapped(index), expression=_one()))
+    elif position < 0:
+        found = call("try_element_at", node.this, index)
+    else:
+        found = call("get", node.this, position - 1)
+    # Of a map it would be the key, which is known once the type is: see `lower/map_access.py`.
+    found.meta[_SUBSCRIPT] = True
+    return found
+
+
+def subscript_of(node: exp.Anonymous) -> exp.Expr | None:
+    """Return what stood between the brackets; None if there were none."""
+    if not node.meta.get(_SUBSCRIPT):
+        return None
+    index: exp.Expr = node.expressions[1]
+    if function_name(node) == "try_element_at":
+        return index
+    if isinstance(index, exp.Sub):
+        inner: exp.Expr = index.this
+        return inner.this if isinstance(inner, exp.Paren) else inner
+    position = integer_value(index)
+    return exp.Literal.number((position or 0) + 1)
 
 
 def _slice(array: exp.Expr, index: exp.Slice) -> exp.Expr:

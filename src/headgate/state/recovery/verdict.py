@@ -15,7 +15,7 @@ from headgate.core.graph import PipelineGraph
 from headgate.core.ids import NO_EPOCH, Epoch, JobId, OperatorId
 from headgate.core.model import model
 from headgate.core.ports import ObjectStore
-from headgate.core.suggestions import nearest
+from headgate.core.suggestions import closest
 from headgate.state.protocol.epoch_log import read_log
 from headgate.state.protocol.graphs import read_graph
 from headgate.state.protocol.records import Manifest, OperatorCheckpointMetadata
@@ -252,7 +252,7 @@ def _unknown_names(
         {o.id for each in (graph, old) if each is not None for o in each.checkpointed()}
     )
     for name in sorted(allow_drop - known):
-        meant = nearest(name, sorted(known))
+        meant = closest(name, sorted(known))
         guess = f": did you mean {meant}?" if meant is not None else "."
         refusals.append(
             f"--allow-drop-state {name}: no operator has this name{guess} "
