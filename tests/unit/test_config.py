@@ -87,7 +87,7 @@ def test_unknown_variable_is_refused_by_name(tmp_path: Path, name: str, near: st
     with pytest.raises(UserError) as caught:
         load(tmp_path, environment={name: "1"})
     assert caught.value.message == (
-        f"unknown setting '{name}' in the environment: did you mean '{near}'?"
+        f"unknown setting '{name}' in the environment: did you mean `{near}`?"
     )
 
 

@@ -78,9 +78,9 @@ def _found(name: str, installed: tuple[EntryPoint, ...]) -> Connector:
     if not claims:
         names = {point.name for point in (*BUILTIN, *installed)}
         known, near = ", ".join(sorted(names)), closest(name, names)
-        hint = f"did you mean `{near}`? The" if near is not None else "the"
+        hint = f" Did you mean `{near}`?" if near is not None else ""
         raise UserError(
-            f"unknown connector '{name}': {hint} known ones are {known}. A connector of another "
+            f"unknown connector '{name}': the known ones are {known}.{hint} A connector of another "
             f"package is found once that package is installed where this runs "
             f"(its entry point in the group '{GROUP}')",
             code="connector",

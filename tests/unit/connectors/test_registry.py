@@ -55,6 +55,7 @@ def test_an_unknown_connector_says_how_others_are_found(packages: InstalledPacka
     with pytest.raises(UserError) as caught:
         connector("kafkaesque")
     assert "the known ones are blackhole, filesystem" in caught.value.message
+    assert "Did you mean `kafka`?" in caught.value.message
     assert "pigeon" in caught.value.message
     assert "once that package is installed" in caught.value.message
 

@@ -16,7 +16,7 @@ INSERT INTO facts (»aa, b) SELECT driver, kind FROM rides
 -- error: unknown setting 'updating_tl' (known: updating_ttl): did you mean `updating_ttl`?
 SET »updating_tl = '1 hour'
 
--- error: unknown connector 'kafak': did you mean `kafka`? The known ones are blackhole, filesystem, impulse, *
+-- error: unknown connector 'kafak': the known ones are *
 CREATE TABLE x (a INT) WITH (»connector = 'kafak', type = 'source')
 
 -- error: unknown options provided in WITH clause: 'pth' (did you mean `path`?)
