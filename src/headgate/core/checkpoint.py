@@ -151,6 +151,32 @@ class BatchCut:
 
 
 @model
+class OperatorProgress:
+    """Rows of one operator since the job began.
+
+    Counted where they are handed over: at sources, stateful operators and sinks. What lies between
+    them Spark runs as one piece.
+    """
+
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+    # Of a source: those that could not be read.
+    rows_bad: int = 0
+
+
+@model
+class RowTotals:
+    """What the job had done when a checkpoint was taken, in all its generations."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_late: int = 0
+    rows_bad: int = 0
+    operators: dict[OperatorId, OperatorProgress] = {}  # noqa: RUF012
+
+
+@model
 class EpochCut:
     """What the driver knows of an epoch at its barrier. `watermark` is for the next micro-batch."""
 
@@ -160,6 +186,8 @@ class EpochCut:
     source_watermarks: dict[OperatorId, int] = {}  # noqa: RUF012
     # The watermark of the last micro-batch run: windows up to it have been emitted.
     emitted_watermark: int = WATERMARK_MIN
+    # None in checkpoints that were taken before there were any: the count then begins with 0.
+    totals: RowTotals | None = None
 
 
 @model

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headgate.core.checkpoint import EpochCut, LoadingPlan, SinkCommit, SubtaskAck
+from headgate.core.checkpoint import EpochCut, LoadingPlan, OperatorProgress, SinkCommit, SubtaskAck
 from headgate.core.dropped import DroppedRow
 from headgate.core.errors import ErrorInfo
 from headgate.core.graph import PipelineGraph
@@ -105,23 +105,12 @@ class Restored(WorkerEvent):
 
 
 @model
-class OperatorProgress:
-    """Rows of one operator since the generation started.
-
-    Counted where they are handed over: at sources, stateful operators and sinks. What lies between
-    them Spark runs as one piece.
-    """
-
-    rows_in: int = 0
-    rows_out: int = 0
-    rows_late: int = 0
-    # Of a source: those that could not be read.
-    rows_bad: int = 0
-
-
-@model
 class Progress:
-    """Totals since the generation started, and gauges."""
+    """What the job has done in all its life, and gauges.
+
+    Rows are counted on from the checkpoint that a generation resumes from: what an earlier one did
+    after that is done again, and counted then. Micro-batches are those of the generation.
+    """
 
     batches: int = 0
     # What cannot go on without: cores of a cluster that is full. Empty = nothing.

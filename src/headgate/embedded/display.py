@@ -25,10 +25,12 @@ from headgate.controller.rules.notes import (
     ExecutorsNote,
     Note,
     PhaseNote,
+    ResumedNote,
     SavepointNote,
     SkippedNote,
     WaitNote,
 )
+from headgate.core.checkpoint import RowTotals
 from headgate.core.durations import format_duration
 from headgate.core.figures import format_bytes, format_watermark
 from headgate.core.messages import Progress
@@ -44,7 +46,18 @@ _COLORS = {
 }
 
 
-def note_text(note: Note | WaitNote) -> str | None:
+def _resumed_text(note: ResumedNote, at_ms: int) -> str:
+    if note.created_ms is None:
+        age = ""
+    else:
+        age = f" ({format_duration(max(0, at_ms - note.created_ms))} old)"
+    text = f"resuming from epoch {note.epoch}{age}, watermark {format_watermark(note.watermark)}"
+    if note.totals is None:
+        return text
+    return f"{text}, so far {note.totals.rows_in:,} rows in, {note.totals.rows_out:,} out"
+
+
+def note_text(note: Note | WaitNote, at_ms: int = 0) -> str | None:
     """Describe what happened in one line; None if a person need not see it."""
     match note:
         case CheckpointNote():
@@ -65,6 +78,8 @@ def note_text(note: Note | WaitNote) -> str | None:
             )
         case AbortNote():
             return f"checkpoint {note.epoch} aborted, trying again: {note.reason}"
+        case ResumedNote():
+            return _resumed_text(note, at_ms)
         case SkippedNote():
             return f"checkpoint {note.epoch} set aside: {note.reason}"
         case SavepointNote():
@@ -153,7 +168,7 @@ class RunDisplay:
             case Noted(note=note):
                 if isinstance(note, WaitNote):
                     self.waiting_for = note.waiting_for
-                text = note_text(note)
+                text = note_text(note, announcement.at_ms)
                 if text is not None:
                     self._line(announcement.at_ms, f"[dim]{escape(text)}[/]")
         if self._live is not None:
@@ -213,8 +228,24 @@ class RunDisplay:
                 self.state, self._entered = announcement.after, time.monotonic()
             case Noted(note=CheckpointNote(epoch=epoch)):
                 self.epoch = epoch
+            case Noted(note=ResumedNote() as resumed):
+                self._resume(resumed)
             case ProgressMade():
                 self._take(announcement.progress)
+
+    def _resume(self, note: ResumedNote) -> None:
+        self.epoch = max(self.epoch, note.epoch)
+        counts = note.totals or RowTotals()
+        self._take(
+            replace(
+                self.progress,
+                watermark=note.watermark,
+                rows_in=counts.rows_in,
+                rows_out=counts.rows_out,
+                rows_late=counts.rows_late,
+                rows_bad=counts.rows_bad,
+            )
+        )
 
     def _take(self, progress: Progress) -> None:
         now = time.monotonic()

@@ -46,7 +46,7 @@ class RunResult:
     state: str
     # The last checkpoint, whose output is published.
     epoch: int
-    # Rows read and written by the last worker.
+    # Rows read and written by the job, in all its runs.
     rows_in: int
     rows_out: int
 

@@ -164,8 +164,8 @@ def _add_status(page: Page, job: JobView, labels: Labels) -> None:
 def _add_progress(page: Page, progress: Progress, labels: Labels) -> None:
     totals = {
         "job_batches_total": ("Micro-batches of this generation.", progress.batches),
-        "job_rows_in_total": ("Rows read by this generation.", progress.rows_in),
-        "job_rows_out_total": ("Rows given to sinks by this generation.", progress.rows_out),
+        "job_rows_in_total": ("Rows read by the job.", progress.rows_in),
+        "job_rows_out_total": ("Rows given to sinks by the job.", progress.rows_out),
         "job_rows_late_total": ("Rows that came after their window.", progress.rows_late),
         "job_rows_bad_total": ("Rows that could not be read.", progress.rows_bad),
     }

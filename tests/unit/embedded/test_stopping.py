@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headgate.controller.announcements import StateChanged
+from headgate.controller.announcements import Noted, ProgressMade, StateChanged
+from headgate.controller.rules.notes import ResumedNote
 from headgate.controller.status import JobStatus
+from headgate.core.checkpoint import RowTotals
 from headgate.core.errors import ErrorDomain, ErrorInfo
-from headgate.core.ids import NO_EPOCH, Generation, JobId
+from headgate.core.ids import NO_EPOCH, Epoch, Generation, JobId
+from headgate.core.messages import Progress
 from headgate.embedded.display import RunDisplay
 from headgate.embedded.interrupts import heard
 from headgate.embedded.stopping import Stopper
@@ -252,3 +256,18 @@ def test_why_a_job_failed_is_not_said_by_every_state() -> None:
         display.show(StateChanged(job=JOB, at_ms=0, before=before, after=after, reason=reason))
     assert "full" not in said.getvalue()
     assert "failing" in said.getvalue()
+
+
+def test_resumed_job_shows_its_checkpoint_and_never_counts_back() -> None:
+    said = io.StringIO()
+    display = RunDisplay(Console(file=said, width=200))
+    totals = RowTotals(rows_in=3_000, rows_out=210)
+    note = ResumedNote(epoch=Epoch(9), created_ms=1_000, watermark=1_700_000_000_000_000)
+    display.show(Noted(job=JOB, at_ms=13_000, note=replace(note, totals=totals)))
+    assert "resuming from epoch 9 (12.0 s old), watermark 2023-11-14 22:13:20" in said.getvalue()
+    assert "3,000 rows in, 210 out" in said.getvalue()
+    assert (display.epoch, display.progress.watermark) == (9, note.watermark)
+    # A recovery goes back to a checkpoint and reads the rows after it again.
+    again = Progress(rows_in=2_000, rows_out=300)
+    display.show(ProgressMade(job=JOB, at_ms=0, generation=Generation(5), progress=again))
+    assert display.totals() == "3,000 rows in, 300 out"

@@ -94,6 +94,7 @@ def prepare_load(action: PrepareLoad, ports: JobPorts) -> LoadPlanned:
         lineage=lineage,
         fingerprint=graph.fingerprint(),
         skipped=_skipped(found),
+        created_ms=None if isinstance(found, backend.NoCheckpoint) else found.created_ms,
         ignore_before=action.ignore_before,
         ignore_through=action.ignore_through,
         identify_ms=float(identified_ms - began_ms),

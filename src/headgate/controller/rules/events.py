@@ -126,6 +126,8 @@ class LoadPlanned(TurnResult):
     skipped: tuple[SkippedCheckpoint, ...] = ()
     # Of the graph that it was prepared for.
     fingerprint: str = ""
+    # When the checkpoint that it starts from was taken.
+    created_ms: int | None = None
     # What it ignores: as the job was told, or an earlier generation, as the store remembers.
     ignore_before: Generation = NO_GENERATION
     ignore_through: Epoch = NO_EPOCH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.core.checkpoint import WATERMARK_MIN, RowTotals
 from headgate.core.ids import Epoch, Generation, OperatorId, Subtask
 from headgate.core.messages import ExecutorInfo, ExecutorLost, ExecutorRefused
 from headgate.core.model import model
@@ -124,6 +125,17 @@ class WaitNote:
     waiting_for: str
 
 
+@model
+class ResumedNote:
+    """A generation goes on from a checkpoint: which, and what the job had done by then."""
+
+    epoch: Epoch
+    # When it was taken; None = it is rebuilt from the beginning.
+    created_ms: int | None = None
+    watermark: int = WATERMARK_MIN
+    totals: RowTotals | None = None
+
+
 Note = (
     PhaseNote
     | CheckpointNote
@@ -132,4 +144,5 @@ Note = (
     | CleanupNote
     | SkippedNote
     | ExecutorsNote
+    | ResumedNote
 )

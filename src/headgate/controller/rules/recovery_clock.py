@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from headgate.controller.rules.events import LoadPlanned
 from headgate.controller.rules.job_facts import JobFacts, RecoveryClock
-from headgate.controller.rules.notes import Note, PhaseNote, SkippedNote
+from headgate.controller.rules.notes import Note, PhaseNote, ResumedNote, SkippedNote
+from headgate.core.checkpoint import WATERMARK_MIN
 
 Timed = tuple[JobFacts, tuple[Note, ...]]
 
@@ -29,6 +30,7 @@ def load_planned(facts: JobFacts, event: LoadPlanned, now_ms: int) -> Timed:
     notes: list[Note] = [
         SkippedNote(epoch=skipped.epoch, reason=skipped.reason) for skipped in event.skipped
     ]
+    notes += _resumed(event)
     clock = facts.recovery
     if clock is None:
         return facts, tuple(notes)
@@ -45,6 +47,22 @@ def load_planned(facts: JobFacts, event: LoadPlanned, now_ms: int) -> Timed:
         started_ms += round(duration_ms)
     clock = replace(clock, phase="restart_workers", phase_started_ms=now_ms)
     return replace(facts, recovery=clock), tuple(notes)
+
+
+def _resumed(event: LoadPlanned) -> tuple[Note, ...]:
+    plan = event.plan
+    if plan.checkpoint is None and not plan.replays:
+        return ()
+    # Epochs that are rebuilt come after the one whose state is loaded.
+    cut = plan.replays[-1].cut if plan.replays else plan.cut
+    return (
+        ResumedNote(
+            epoch=event.lineage.last_epoch,
+            created_ms=event.created_ms,
+            watermark=WATERMARK_MIN if cut is None else cut.watermark,
+            totals=None if cut is None else cut.totals,
+        ),
+    )
 
 
 def _with_what_is_stored(facts: JobFacts, event: LoadPlanned) -> JobFacts:

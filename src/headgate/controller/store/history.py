@@ -10,6 +10,7 @@ from headgate.controller.rules.notes import (
     ExecutorsNote,
     Note,
     PhaseNote,
+    ResumedNote,
     SavepointNote,
     SkippedNote,
 )
@@ -49,11 +50,11 @@ class HistoryEntry:
 
 def entries_of(change: Change) -> list[HistoryEntry]:
     """Return what a step adds to the history."""
-    # Checkpoints have a table of their own.
+    # Checkpoints have a table of their own, and what is resumed from is one of them.
     entries = [
         _noted(note, change.at_ms)
         for note in change.notes
-        if not isinstance(note, CheckpointNote) and not _is_routine(note)
+        if not isinstance(note, CheckpointNote | ResumedNote) and not _is_routine(note)
     ]
     if change.moved:
         after = change.after

@@ -26,7 +26,6 @@ from headgate.core.masters import is_local
 from headgate.core.messages import (
     Assignment,
     Heartbeat,
-    Progress,
     Register,
     RunSettings,
     Start,
@@ -40,6 +39,7 @@ from headgate.engine.executors.watch import ExecutorWatch
 from headgate.engine.jvm.session import adopt_session, jvm_is_gone
 from headgate.engine.worker.link import ControllerLink
 from headgate.engine.worker.loop import WorkerLoop
+from headgate.engine.worker.rules.progress import first_progress
 from headgate.engine.worker.scratch import discard_older, open_scratch
 from headgate.operators import SinkSpec, SourceSpec
 from headgate.storage import place_of
@@ -203,6 +203,7 @@ class _Heart:
         self._start = start
         self._link = link
         self._loop: WorkerLoop | None = None
+        self._begun = first_progress(start)
         self._executors: ExecutorWatch | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -222,7 +223,7 @@ class _Heart:
     def _beat(self) -> None:
         interval = self._start.settings.heartbeat_interval_ms / 1000
         while not self._stopped.wait(interval):
-            progress = self._loop.progress if self._loop is not None else Progress()
+            progress = self._begun if self._loop is None else self._loop.progress
             if self._executors is not None:
                 progress = replace(
                     progress,

@@ -78,6 +78,8 @@ class LoadPrepared:
     plan: LoadingPlan
     # None = rebuilt from nothing: `plan.replays` reach back to the start of the job.
     checkpoint: CheckpointRef | None
+    # When it was taken.
+    created_ms: int | None
     # The newest epoch record, for `CheckpointFacts.previous`. Generation 0 = it is unreadable.
     newest: CheckpointRef
     skipped: tuple[SetAside, ...] = ()
@@ -249,6 +251,7 @@ class _Preparation:
         return LoadPrepared(
             plan=plan,
             checkpoint=checkpoint,
+            created_ms=None if manifest is None else manifest.created_ms,
             newest=self._newest_ref(newest),
             skipped=self._set_aside(),
             relocated=tuple(

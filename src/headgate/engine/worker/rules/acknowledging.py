@@ -17,6 +17,7 @@ from headgate.core.messages import Barrier, EpochCutDone, Heartbeat, SubtaskAcke
 from headgate.core.model import JsonValue
 from headgate.engine.worker.rules.actions import Acknowledge, Send
 from headgate.engine.worker.rules.facts import Place, SubtaskWork
+from headgate.engine.worker.rules.progress import totals_of
 from headgate.engine.worker.rules.state import WorkerState, WorkerStep
 
 
@@ -32,6 +33,7 @@ def acknowledge(
         watermark=closed.watermark.reached,
         source_watermarks=dict(closed.watermark.observed),
         emitted_watermark=closed.emitted,
+        totals=totals_of(closed.progress),
     )
     works = _by_subtask(subtasks, state.start.parallelism)
     said = Acknowledge(

@@ -1,13 +1,48 @@
-"""What a generation has done so far, for heartbeats and metrics."""
+"""What the job has done so far, for heartbeats and metrics: counted on from its checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
 
+from headgate.core.checkpoint import OperatorProgress, RowTotals
 from headgate.core.dropped import DroppedRow, with_examples
+from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
-from headgate.core.messages import OperatorProgress, Progress
+from headgate.core.messages import Progress, Start
 from headgate.engine.worker.rules.facts import BatchDone, SubtaskWork
+
+
+def first_progress(start: Start) -> Progress:
+    """Return where the counting goes on: at the checkpoint that the generation resumes from."""
+    cut = start.plan.cut
+    resumed = Progress() if cut is None else replace(Progress(), watermark=cut.watermark)
+    totals = None if cut is None else cut.totals
+    return resumed if totals is None else at_totals(resumed, totals, start.graph)
+
+
+def at_totals(progress: Progress, totals: RowTotals, graph: PipelineGraph) -> Progress:
+    """Return the progress with the counts of a checkpoint, without operators that are gone."""
+    known = {operator.id for operator in graph.operators}
+    return replace(
+        progress,
+        rows_in=totals.rows_in,
+        rows_out=totals.rows_out,
+        rows_late=totals.rows_late,
+        rows_bad=totals.rows_bad,
+        operators={o: counted for o, counted in totals.operators.items() if o in known},
+    )
+
+
+def totals_of(progress: Progress) -> RowTotals:
+    """Return what a checkpoint keeps of the progress."""
+    return RowTotals(
+        rows_in=progress.rows_in,
+        rows_out=progress.rows_out,
+        rows_late=progress.rows_late,
+        rows_bad=progress.rows_bad,
+        operators=dict(progress.operators),
+    )
 
 
 def after_batch(

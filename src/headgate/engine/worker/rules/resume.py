@@ -21,6 +21,7 @@ from headgate.engine.worker.rules.actions import CheckTargets, LoadState, RunBat
 from headgate.engine.worker.rules.batches import look_at_sources, take_over
 from headgate.engine.worker.rules.ending import end
 from headgate.engine.worker.rules.facts import BatchDone
+from headgate.engine.worker.rules.progress import at_totals
 from headgate.engine.worker.rules.publishing import enqueue
 from headgate.engine.worker.rules.resuming_sinks import resumes
 from headgate.engine.worker.rules.state import Idle, Resuming, WorkerState, WorkerStep
@@ -82,8 +83,13 @@ def _replay_next(state: WorkerState, now_ms: int) -> WorkerStep:
         return _restored(state, now_ms)
     replay = phase.replays[0]
     if phase.cuts_done == len(replay.cut.batches):
+        totals = replay.cut.totals
         rebuilt = replace(
             state,
+            # The rows of the epoch were read again, and its output was not written.
+            progress=state.progress
+            if totals is None
+            else at_totals(state.progress, totals, state.start.graph),
             watermark=state.watermark.with_epoch(
                 replay.cut.source_watermarks, replay.cut.watermark
             ),

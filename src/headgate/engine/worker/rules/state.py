@@ -22,6 +22,7 @@ from headgate.engine.worker.rules.actions import Acknowledge, Action
 from headgate.engine.worker.rules.epoch import EpochLedger
 from headgate.engine.worker.rules.facts import Place
 from headgate.engine.worker.rules.pace import BatchPace
+from headgate.engine.worker.rules.progress import first_progress
 from headgate.engine.worker.rules.watermark import Watermark
 
 # A sink's `prepare_commit`: deterministic and without effects, as its contract says.
@@ -188,6 +189,7 @@ def first_state(
             },
         ),
         pace=BatchPace.first(start.settings.max_batch_rows),
+        progress=first_progress(start),
         tables={
             (load.operator, int(load.subtask)): load.tables for load in plan.subtasks if load.tables
         },
