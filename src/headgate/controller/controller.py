@@ -29,7 +29,7 @@ from headgate.controller.assembling import (
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.folders import SCRATCH
 from headgate.controller.housekeeping import Housekeeping
-from headgate.controller.identity import job_id_for, new_job_id
+from headgate.controller.identity import job_ids_for, new_job_id
 from headgate.controller.membership import Elsewhere, Membership, present
 from headgate.controller.nodes.registry import Nodes
 from headgate.controller.processes.logs import LogFound
@@ -60,11 +60,11 @@ from headgate.controller.troubles import Troubles
 from headgate.controller.waiting import wait_for_status
 from headgate.controller.workforce import Workforce
 from headgate.core.errors import ExternalError, HeadgateError, UserError
-from headgate.core.ids import Generation, JobId
+from headgate.core.ids import NO_GENERATION, Generation, JobId
 from headgate.core.messages import SpareSettings
 from headgate.core.names import check_name, refuse_reserved
 from headgate.core.ports import Clock
-from headgate.storage import RequestCounts
+from headgate.storage import RequestCounts, has_objects, job_folder, open_store
 
 log = logging.getLogger("headgate.controller")
 
@@ -170,7 +170,12 @@ class Controller:
     # ---- jobs --------------------------------------------------------------------------------
 
     def create_job(
-        self, spec: JobSpec, job: JobId | None = None, *, for_headgate: bool = False
+        self,
+        spec: JobSpec,
+        job: JobId | None = None,
+        *,
+        for_headgate: bool = False,
+        fresh: bool = False,
     ) -> JobId:
         """Create a job and start it. Raises `UserError` if the id is taken or reserved.
 
@@ -187,6 +192,8 @@ class Controller:
             parallelism=spec.parallelism,
             jitter_seed=secrets.randbits(31),
             entered_ms=self._clock.now_ms(),
+            # Whatever is in the store, under whichever generation, is ignored.
+            ignore_before=Generation(1) if fresh else NO_GENERATION,
         )
         with self._lock:
             holder = self.membership.card.holder
@@ -196,8 +203,10 @@ class Controller:
             self._drive(job).runner.start()
         return job
 
-    def attach_job(self, spec: JobSpec) -> JobId:
+    def attach_job(self, spec: JobSpec, *, fresh: bool = False) -> JobId:
         """Run the one job of this pipeline in this state store: resume it, or create it.
+
+        With `fresh` it begins without its state; its epochs go on after those that there are.
 
         The id follows from the pipeline's name, so a job whose database was lost is found again by
         its folder in the state store. `spec` counts from now on.
@@ -206,14 +215,23 @@ class Controller:
         check_spec(spec)
         with self._lock:
             if self._store.get_job(job) is None:
-                return self.create_job(spec, job)
-        restart = RestartRequested(mode="safe", parallelism=spec.parallelism, limits=spec.limits)
+                return self.create_job(spec, job, fresh=fresh)
+        mode: RestartMode = "ignore_state" if fresh else "safe"
+        restart = RestartRequested(mode=mode, parallelism=spec.parallelism, limits=spec.limits)
         self._command(job, restart, spec)
         return job
 
     def job_of(self, spec: JobSpec) -> JobId:
         """Return the id of the one job of this pipeline, which need not exist yet."""
-        return job_id_for(refuse_reserved(spec.name, what="job"))
+        new, *older = job_ids_for(refuse_reserved(spec.name, what="job"))
+        if not older or self._store.get_job(new) is not None:
+            return new
+        for job in older:
+            if self._store.get_job(job) is not None:
+                return job
+        # A database that is new here: what is in the store counts.
+        store = open_store(spec.state_url)
+        return next((job for job in (new, *older) if has_objects(job_folder(store, job))), new)
 
     def find_job(self, job: JobId) -> JobStatus | None:
         """Return the job as it is now; None = the database knows none of this id."""

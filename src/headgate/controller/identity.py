@@ -11,12 +11,27 @@ from pathlib import Path
 from headgate.controller.processes.sessions import process_identity
 from headgate.core.ids import JobId
 
+# What can be a part of a path on every system, in lower case: some systems do not tell cases apart.
+_FIT = re.compile(r"[a-z0-9][a-z0-9_.\-]{0,119}")
+
 
 def job_id_for(name: str) -> JobId:
-    """Return the id of a pipeline's one job: its name, made fit for paths.
+    """Return the id that the one job of a pipeline gets: its name, made fit for paths.
 
     It follows from the name alone, so that a job whose database was lost is found by its folder.
     """
+    return JobId(name) if _FIT.fullmatch(name) else _hashed(name)
+
+
+def job_ids_for(name: str) -> tuple[JobId, ...]:
+    """Return the ids under which a pipeline's job may be found, the one of new jobs first.
+
+    Older versions hashed every name with a `_` or a `.` in it; their jobs keep their ids.
+    """
+    return tuple(dict.fromkeys((job_id_for(name), _hashed(name))))
+
+
+def _hashed(name: str) -> JobId:
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80]
     if slug and slug == name:
         return JobId(slug)
@@ -32,6 +47,12 @@ def lease_holder() -> str:
     """Return the name under which this process holds leases."""
     pid = os.getpid()
     return f"{process_table()}|{pid}|{process_identity(pid)}|{secrets.token_hex(4)}"
+
+
+def process_of(holder: str) -> int | None:
+    """Return the process that a lease's holder is; None if the name was not made here."""
+    parts = holder.split("|")
+    return int(parts[1]) if len(parts) == 4 and parts[1].isdigit() else None
 
 
 def process_table() -> str:

@@ -8,11 +8,12 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
 import headgate
-from headgate.controller.identity import is_dead_holder, lease_holder
+from headgate.controller.identity import is_dead_holder, lease_holder, process_of
 from headgate.controller.leases import LeaseKeeper
 from headgate.controller.runner import JobRunner
 from headgate.controller.status import JobStatus, status_of
@@ -77,7 +78,15 @@ def is_silent(silent_ms: int, ttl_ms: int) -> bool:
 
 def name_of(driver: Driver) -> str:
     """Return where to find the driver: its URL, or its process."""
-    return driver.holder if driver.card is None else _name_of_card(driver.card)
+    if driver.card is not None:
+        return _name_of_card(driver.card)
+    # It has never presented itself: of its lease a person understands the process.
+    pid = process_of(driver.holder)
+    return driver.holder if pid is None else f"process {pid}"
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _name_of_card(card: ControllerCard) -> str:
@@ -101,9 +110,10 @@ def driven_elsewhere(job: JobId, driver: Driver | None, ttl_ms: int) -> DrivenEl
             retry_after_seconds=after,
         )
     if driver.card is None or not driver.card.url:
+        since = "" if driver.card is None else f" since {_moment(driver.card.started_ms)}"
         return DrivenElsewhere(
-            f"job {job} is driven by another controller ({name}), which has no service that could"
-            " be asked: stop it there"
+            f"job {job} is being run by {name}{since}: stop it there, with Ctrl-C. If that process"
+            f" is gone, wait: its lease ends in {math.ceil(driver.expires_in_ms / 1000)} s"
         )
     return DrivenElsewhere(
         f"job {job} is driven by another controller: ask {name}", controller=driver.card.url

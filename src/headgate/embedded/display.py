@@ -33,6 +33,7 @@ from headgate.controller.rules.notes import (
 from headgate.core.checkpoint import RowTotals
 from headgate.core.durations import format_duration
 from headgate.core.figures import format_bytes, format_watermark
+from headgate.core.ids import NO_EPOCH
 from headgate.core.messages import Progress
 from headgate.core.model import to_python
 
@@ -187,6 +188,18 @@ class RunDisplay:
         """Show one more line."""
         if not self.as_json:
             self.console.print(markup, highlight=False, soft_wrap=True)
+
+    def tell(self, event: str, text: str) -> None:
+        """Show one more line, as an event of its own with JSON."""
+        if self.as_json:
+            self.say_json({"event": event.capitalize(), "text": text})
+        else:
+            self.say(escape(text))
+
+    def take_totals(self, totals: RowTotals | None) -> None:
+        """Show these counts: nothing runs that would report any."""
+        if totals is not None:
+            self._resume(ResumedNote(epoch=NO_EPOCH, totals=totals))
 
     def say_json(self, body: dict[str, Any]) -> None:
         """Write one event as a line of JSON."""

@@ -19,6 +19,8 @@ from headgate.controller.status import JobStatus
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import NO_GENERATION, JobId
 from headgate.embedded.display import RunDisplay
+from headgate.embedded.finished import is_done, totals_at_end
+from headgate.embedded.fresh import begin_anew
 from headgate.embedded.interrupts import heard
 from headgate.embedded.preview import followed, has_preview
 from headgate.embedded.stopping import Stopper
@@ -38,18 +40,37 @@ class Ended:
     log_path: Path
     seconds: float
     exit_code: int
+    # It had finished before, and nothing was done.
+    already: bool = False
 
 
-def run_job(config: Config, spec: JobSpec, graph: PipelineGraph, display: RunDisplay) -> Ended:
+def run_job(
+    config: Config,
+    spec: JobSpec,
+    graph: PipelineGraph,
+    display: RunDisplay,
+    *,
+    fresh: bool = False,
+) -> Ended:
     """Run the job to its end, with an embedded controller; the display shows what happens.
 
-    Interrupts are heard from before the first file is opened until everything is closed.
+    A job that is finished is not started again, unless its text is another one now, or it is to
+    begin anew (`fresh`). Interrupts are heard from before the first file is opened until everything
+    is closed.
     """
     begun = time.monotonic()
     stopper = Stopper(display)
     with heard(stopper.interrupt):
         controller = configured_controller(config)
         try:
+            job = controller.job_of(spec)
+            before = controller.find_job(job)
+            if not fresh and before is not None and is_done(controller, before, spec):
+                log_path = controller.log_path(job, before.generation)
+                display.take_totals(totals_at_end(spec.state_url, before))
+                return Ended(before, log_path, time.monotonic() - begun, 0, already=True)
+            if fresh:
+                begin_anew(controller, spec, graph, job, display)
             controller.subscribe(display.show)
             controller.subscribe(stopper.take)
             controller.start(take_up=False)
@@ -60,11 +81,11 @@ def run_job(config: Config, spec: JobSpec, graph: PipelineGraph, display: RunDis
                     spec = replace(spec, planner_options={PREVIEW_PATH: str(rows)})
                     # Without a reader there is nobody to run it for.
                     stack.enter_context(followed(rows, display.row, stopper.interrupt))
-                job = controller.job_of(spec)
                 display.doing = lambda: controller.doing(job)
-                before = controller.find_job(job)
-                _tell(judge_start(controller, job, spec, graph), display)
-                controller.attach_job(spec)
+                if not fresh:
+                    # What begins anew goes on from nothing that it would have to fit.
+                    _tell(judge_start(controller, job, spec, graph), display)
+                controller.attach_job(spec, fresh=fresh)
                 stopper.attach(controller, job, before.generation if before else NO_GENERATION)
                 status = controller.wait_for(job, lambda s: s.terminal, WEEK_SECONDS)
                 code = stopper.job_ended(status)

@@ -15,6 +15,7 @@ from headgate.config import load_config
 from headgate.core.errors import ErrorInfo, HeadgateError
 from headgate.core.model import model
 from headgate.embedded.display import RunDisplay
+from headgate.embedded.inputs import check_inputs
 from headgate.embedded.running import run_job
 from headgate.planner import plan
 
@@ -86,18 +87,19 @@ def run_pipeline(request: RunRequest) -> RunResult:
         allow_skip_published=request.allow_skip_published,
     )
     check_places(graph, spec)
+    check_inputs(graph)
     # Quiet is quiet: of rows, too.
     nowhere = io.StringIO()
     console = Console(highlight=False, stderr=True, file=nowhere if request.quiet else None)
     display = RunDisplay(console, rows=nowhere if request.quiet else sys.stdout)
     ended = run_job(config, spec, graph, display)
-    status, progress = ended.status, ended.status.progress
+    status = ended.status
     if status.state == "failed":
         raise PipelineFailed(status.error or ErrorInfo(message=status.doing), ended.log_path)
     return RunResult(
         job=status.job,
         state=status.state,
         epoch=status.committed_epoch,
-        rows_in=progress.rows_in if progress is not None else 0,
-        rows_out=progress.rows_out if progress is not None else 0,
+        rows_in=display.progress.rows_in,
+        rows_out=display.progress.rows_out,
     )

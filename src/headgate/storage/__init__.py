@@ -4,7 +4,7 @@
 """
 
 from headgate.storage.counting import CountingStore, RequestCounts
-from headgate.storage.opening import job_folder, open_store, place_of
+from headgate.storage.opening import has_objects, job_folder, open_store, place_of
 from headgate.storage.prefix import PrefixStore
 from headgate.storage.retrying import RetryingStore, RetryPolicy
 from headgate.storage.side_by_side import side_by_side
@@ -15,6 +15,7 @@ __all__ = [
     "RequestCounts",
     "RetryPolicy",
     "RetryingStore",
+    "has_objects",
     "job_folder",
     "open_store",
     "place_of",

@@ -44,6 +44,11 @@ def job_folder(store: ObjectStore, job: JobId) -> ObjectStore:
     return PrefixStore(store, check_name(job, what="job"))
 
 
+def has_objects(store: ObjectStore) -> bool:
+    """Return whether there is anything in a store."""
+    return next(iter(store.list("")), None) is not None
+
+
 def place_of(url: str) -> str:
     """Return where a URL leads, without credentials: two stores are in two places.
 

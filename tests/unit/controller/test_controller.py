@@ -148,7 +148,7 @@ def test_two_controllers_on_one_database_do_not_both_drive_a_job(tmp_path: Path)
         job = first.create_job(job_spec(tmp_path))
         first.wait_for(job, lambda s: s.state == "running", PATIENCE_SECONDS)
         assert not second.job_status(job).driven_here
-        with pytest.raises(ExternalError, match="another controller"):
+        with pytest.raises(ExternalError, match="is being run by process"):
             second.stop_job(job)
         # When the first one lets go, the second takes the job up by itself.
         first.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from headgate.controller.identity import (
     is_dead_holder,
     job_id_for,
+    job_ids_for,
     lease_holder,
     new_job_id,
     process_table,
@@ -33,6 +35,13 @@ def test_job_id_follows_from_the_name_and_fits_into_a_path(name: str) -> None:
 
 def test_simple_name_is_its_own_job_id() -> None:
     assert job_id_for("orders-by-minute") == "orders-by-minute"
+
+
+def test_name_of_a_file_needs_no_hash_and_a_job_that_has_one_is_still_found() -> None:
+    new, older = job_ids_for("my_totals")
+    assert new == job_id_for("my_totals") == "my_totals"
+    assert older == "my-totals-" + hashlib.sha256(b"my_totals").hexdigest()[:8]
+    assert job_ids_for("orders-by-minute") == ("orders-by-minute",)
 
 
 def test_names_that_look_alike_are_different_jobs() -> None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 
 from headgate.config import load_config
-from headgate.controller.identity import job_id_for
+from headgate.controller.identity import job_ids_for
 from headgate.core.errors import UserError
 from headgate.core.ids import Epoch, JobId
 from headgate.core.ports import ObjectStore
@@ -76,7 +76,7 @@ def open_job(state_dir: str | None, job: str | None) -> OpenedJob:
     where = url.partition("?")[0]
     if job is not None:
         # A pipeline may have any name; its job has one that is fit for a folder.
-        for candidate in dict.fromkeys((job_id_for(job), JobId(job))):
+        for candidate in dict.fromkeys((*job_ids_for(job), JobId(job))):
             try:
                 folder = job_folder(store, candidate)
             except UserError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from headgate.core.errors import UserError
 from headgate.core.model import to_python
 from headgate.embedded.display import RunDisplay
 from headgate.embedded.dropped import dropped_summary
+from headgate.embedded.inputs import check_inputs
 from headgate.embedded.interrupts import HEARD
 from headgate.embedded.running import Ended, run_job
 from headgate.embedded.stopping import EXIT_FAILED, EXIT_SIGNALLED
@@ -62,6 +64,9 @@ def run(
     config_file: Annotated[
         Path | None, typer.Option("--config", help="Settings; default: headgate.toml, if there.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew; the old state is moved aside.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON event per line.")] = False,
 ) -> None:
     """Run a pipeline until its data ends, it fails, or Ctrl-C stops it.
@@ -69,6 +74,8 @@ def run(
     With the same state dir and name it resumes where it left off, at any parallelism. Rows of a
     bare SELECT go to standard output, everything else to standard error; with --json both as lines
     of JSON.
+
+    A job that is finished is not run again; --fresh begins it anew.
 
     Ctrl-C takes a final checkpoint and stops; a second one stops at once, whatever does not answer.
 
@@ -105,9 +112,10 @@ def run(
         allow_skip_published=allow_skip_published,
     )
     check_places(graph, spec)
+    check_inputs(graph)
     console = Console(stderr=True, highlight=False)
     display = RunDisplay(console, as_json=as_json)
-    ended = run_job(config, spec, graph, display)
+    ended = run_job(config, spec, graph, display, fresh=fresh)
     report(ended, display)
     raise typer.Exit(ended.exit_code)
 
@@ -128,10 +136,21 @@ def report(ended: Ended, display: RunDisplay) -> None:
                 "rows_late": progress.rows_late,
                 "rows_bad": progress.rows_bad,
                 "dropped": [to_python(row) for row in progress.dropped],
+                "already": ended.already,
                 "seconds": round(ended.seconds, 3),
                 "error": None if status.error is None else to_python(status.error),
                 "log": str(ended.log_path),
             }
+        )
+        return
+    if ended.already:
+        when = datetime.fromtimestamp(status.since_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+        display.say(
+            f"{escape(status.pipeline)}: finished at {when}, epoch {status.committed_epoch}; "
+            f"{display.totals()}. There is nothing left to do."
+        )
+        display.say(
+            "With --fresh it begins anew: its state is moved aside, and everything is read again."
         )
         return
     if status.state == "failed":
