@@ -59,6 +59,13 @@ def run(
     package: Package = None,
     shared_paths: SharedPaths = None,
     name: Annotated[str | None, typer.Option(help="The job's name; default: the file's.")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Begin a new job (--name) at this epoch or savepoint of the job of the file.",
+        ),
+    ] = None,
     allow_drop_state: AllowDropState = None,
     allow_skip_published: AllowSkipPublished = False,
     config_file: Annotated[
@@ -114,6 +121,13 @@ def run(
     check_places(graph, spec)
     check_inputs(graph)
     console = Console(stderr=True, highlight=False)
+    if start is not None:
+        from headgate.cli.local.start_from import start_from
+
+        # Not through the console: standard error may be lines of JSON, and names are not markup.
+        said = start_from(spec.state_url, source=given.name, name=name, wanted=start)
+        if not as_json:
+            console.print(said, markup=False)
     display = RunDisplay(console, as_json=as_json)
     ended = run_job(config, spec, graph, display, fresh=fresh)
     report(ended, display)

@@ -30,6 +30,10 @@ jobs = typer.Typer(
 )
 
 Job = Annotated[str, typer.Argument(help="The job's id.")]
+_StateDir = Annotated[
+    str | None,
+    typer.Option("--state-dir", help="Without a service: the jobs whose checkpoints are there."),
+]
 _COLUMNS = ("job", "state", "for", "epoch", "generation", "rows in", "lag", "doing")
 _FIGURES = ("epoch", "generation", "rows in", "lag")
 
@@ -39,12 +43,18 @@ def list_jobs(
     context: typer.Context,
     pipeline: Annotated[str | None, typer.Option(help="Only the jobs of this pipeline.")] = None,
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    state_dir: _StateDir = None,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
     """List the service's jobs."""
     if context.invoked_subcommand is not None:
+        return
+    if state_dir is not None:
+        from headgate.cli.inspection.stored_jobs import show_stored_jobs
+
+        show_stored_jobs(state_dir, as_json=as_json)
         return
     found = connect(url, token).get("/jobs", pipeline=pipeline, state=state)
     if as_json:
@@ -196,8 +206,24 @@ def recoveries(job: Job, url: Url = None, token: Token = None, as_json: AsJson =
 
 
 @jobs.command()
-def delete(job: Job, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Forget a job that has ended. Its checkpoints stay in the state store."""
+def delete(
+    job: Job,
+    state_dir: _StateDir = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forget a job that has ended. Its checkpoints stay in the state store.
+
+    With --state-dir it is not a service that is asked: the job's checkpoints and savepoints there
+    are deleted, unless somebody runs it.
+    """
+    if state_dir is not None:
+        from headgate.cli.inspection.stored_jobs import delete_stored_job
+
+        delete_stored_job(job, state_dir, yes=yes, as_json=as_json)
+        return
     connect(url, token).delete(f"/jobs/{job}")
     if as_json:
         print_json({"deleted": job})

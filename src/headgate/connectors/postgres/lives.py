@@ -69,7 +69,8 @@ def is_owed(lives: Sequence[Life], name: str, epoch: int, worker: str, place: Pl
     if not lives:
         raise UserError(
             f"the rows of job {place.job} are gone from {place.table}, so nobody knows what it has "
-            "published: bring them back, or let the job begin anew, without its state",
+            "published: bring them back, or begin anew without the state, with `headgate run` "
+            f"under another --name, or with `headgate restart {place.job} --mode ignore_state`",
             code="target_changed",
         )
     life = next((life for life in lives if life.name == name), None)

@@ -127,8 +127,10 @@ def lost_records(facts: JobFacts, prepared: LoadPlanned) -> ErrorInfo | None:
         return None
     return ErrorInfo(
         message=f"the state store knows epochs up to {found}, but epoch {known} was recorded: its "
-        "record was deleted, or this is another store. Put the files back (`headgate doctor "
-        "--repair` finds what can be rebuilt), or restart the job without its state.",
+        "record was deleted, or this is another store. Put the files back (`headgate doctor --job "
+        f"{facts.job} --repair` finds what can be rebuilt), or begin anew without the state: with "
+        "`headgate run` under another --name, with a service by `headgate restart "
+        f"{facts.job} --mode ignore_state`.",
         retry=RetryHint.NO_RETRY,
         code="records_lost",
     )

@@ -102,7 +102,7 @@ def test_a_fork_is_found_under_the_name_that_it_was_given(
 ) -> None:
     three_epochs(state_dir)
     refused = headgate("fork", "shop", "--to", name)
-    assert (refused.code, refused.out) == (1, "")
+    assert (refused.code, refused.out) == (2, "")
     assert refused.err.rstrip().endswith(fit)
     assert {path.name for path in state_dir.iterdir()} - {OWN_FOLDER} == {"shop"}
     # The name that is offered is one that is taken.
@@ -248,10 +248,10 @@ def test_a_name_that_is_taken_is_refused(headgate: CommandLine, state_dir: Path)
     spare = three_epochs(state_dir, "spare")
     before = contents(spare.folder)
     result = headgate("fork", "shop", "--to", "spare")
-    assert result.code == 1
+    assert result.code == 2
     assert "there is already a job spare" in result.err
     assert contents(spare.folder) == before
-    assert headgate("fork", "shop", "--to", "shop").code == 1
+    assert headgate("fork", "shop", "--to", "shop").code == 2
 
 
 def test_another_checkpoint_under_the_name_of_a_fork_is_refused(
@@ -262,7 +262,7 @@ def test_another_checkpoint_under_the_name_of_a_fork_is_refused(
     again = headgate("fork", "shop", "--epoch", "2", "--to", "spare", "--json")
     assert again.json["already"] is True
     other = headgate("fork", "shop", "--epoch", "3", "--to", "spare")
-    assert other.code == 1
+    assert other.code == 2
     assert prepare(state_dir).checkpoint.epoch == 2
 
 
