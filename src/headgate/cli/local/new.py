@@ -30,6 +30,7 @@ def new(
     for file in made:
         typer.echo(f"made {file}")
     typer.echo(f"\nRun it:   cd {shlex.quote(str(name))} && headgate run {PIPELINE}")
+    typer.echo("Test it:  headgate test")
 
 
 def make_folder(folder: Path) -> list[Path]:

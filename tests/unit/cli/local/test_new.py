@@ -17,6 +17,7 @@ def make(folder: Path, name: str = "first") -> Path:
     made = CliRunner().invoke(app, ["new", str(folder / name)])
     assert made.exit_code == 0, made.output
     assert f"headgate run {PIPELINE}" in made.stdout
+    assert "headgate test" in made.stdout
     return folder / name
 
 
