@@ -81,5 +81,5 @@ for kind in {KINDS!r}:
     for name in [name for name in sys.modules if name.partition(".")[0] == "headgate"]:
         del sys.modules[name]
 """
-    assert len(KINDS) == 11
+    assert len(KINDS) == 12
     subprocess.run([sys.executable, "-c", script], check=True)
