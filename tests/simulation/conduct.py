@@ -29,7 +29,7 @@ from headgate.controller.rules.events import (
 )
 from headgate.controller.rules.notes import AbortNote, CheckpointNote, CleanupNote, SkippedNote
 from headgate.controller.rules.state import JobState, is_terminal
-from headgate.core.messages import Barrier
+from headgate.core.messages import Barrier, NothingToCheckpoint
 from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
@@ -143,7 +143,13 @@ class Conduct:
                 pass
 
     def event_begins(self, runner: Runner, event: Event) -> None:
-        self._flights[runner].decided_ms = runner.controller.now_ms()
+        flight = self._flights[runner]
+        flight.decided_ms = runner.controller.now_ms()
+        if isinstance(event, NothingToCheckpoint):
+            declined = (event.generation, event.epoch, event.attempt)
+            if declined == (flight.generation, flight.epoch, flight.attempt):
+                flight.over = True
+                self._world.counts["checkpoints declined"] += 1
         if isinstance(event, RestartRequested) and runner.holds_lease:
             # It may be stored although nobody gets to know.
             self._world.checks.jobs[runner.job].stop_asked = False

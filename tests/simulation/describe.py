@@ -10,6 +10,7 @@ from headgate.core.messages import (
     Commit,
     EpochCutDone,
     Heartbeat,
+    NothingToCheckpoint,
     Register,
     Start,
     SubtaskAcked,
@@ -31,8 +32,11 @@ def describe(what: object) -> str:
         case EpochCutDone(epoch=epoch, attempt=attempt, cut=cut):
             ends = cut.batches[-1].end if cut.batches else {}
             return f"EpochCutDone {epoch}/{attempt}: {len(cut.batches)} batches up to {ends}"
-        case Barrier(epoch=epoch, attempt=attempt, then_stop=then_stop):
-            return f"Barrier {epoch}/{attempt}{' then stop' if then_stop else ''}"
+        case NothingToCheckpoint(epoch=epoch, attempt=attempt):
+            return f"NothingToCheckpoint {epoch}/{attempt}"
+        case Barrier(epoch=epoch, attempt=attempt, then_stop=then_stop, may_skip=may_skip):
+            how = " then stop" if then_stop else " if anything changed" if may_skip else ""
+            return f"Barrier {epoch}/{attempt}{how}"
         case Commit(epoch=epoch, sinks=sinks):
             return f"Commit {epoch}: {sum(len(sink.staged) for sink in sinks)} staged files"
         case Heartbeat():

@@ -81,6 +81,7 @@ def test_every_state_is_entered(state: str, happened: Counter[str]) -> None:
     [
         "checkpoints recorded",
         "checkpoints aborted",
+        "checkpoints declined",
         "checkpoints loaded",
         "checkpoints set aside",
         "cleanups",

@@ -115,6 +115,8 @@ class Progress:
     batches: int = 0
     # What cannot go on without: cores of a cluster that is full. Empty = nothing.
     waiting_for: str = ""
+    # Nothing has changed since the last checkpoint, so there is nothing to make the next one of.
+    is_idle: bool = False
     # Micro-batches that were run again because Spark lost an executor in them.
     batches_repeated: int = 0
     rows_in: int = 0
@@ -205,6 +207,19 @@ class EpochCutDone(WorkerEvent):
 
 
 @model
+class NothingToCheckpoint(WorkerEvent):
+    """The answer to a barrier that may be skipped, if nothing has changed since the last epoch.
+
+    Nothing was cut and nothing written: the epoch is still to come.
+    """
+
+    kind: Literal["nothing_to_checkpoint"] = "nothing_to_checkpoint"
+    generation: Generation
+    epoch: Epoch
+    attempt: int
+
+
+@model
 class SinkPublished(WorkerEvent):
     kind: Literal["sink_published"] = "sink_published"
     generation: Generation
@@ -242,6 +257,7 @@ WorkerMessage = Annotated[
     | ExecutorsChanged
     | SubtaskAcked
     | EpochCutDone
+    | NothingToCheckpoint
     | SinkPublished
     | SourcesFinished
     | TaskFailed
@@ -271,6 +287,7 @@ class Barrier:
     same epoch with the next `attempt`; acknowledgements name the attempt they belong to. What an
     aborted attempt had cut and staged is part of the next one.
     With `then_stop` no further input is read; the worker waits for `Commit` and then `Stop`.
+    With `may_skip` a worker for which nothing has changed answers `NothingToCheckpoint` instead.
     """
 
     kind: Literal["barrier"] = "barrier"
@@ -278,6 +295,7 @@ class Barrier:
     epoch: Epoch
     attempt: int
     then_stop: bool = False
+    may_skip: bool = False
 
 
 @model

@@ -63,6 +63,8 @@ def progressed(pulse: Pulse, generation: Generation, progress: Progress, at_ms: 
         rows_in=progress.rows_in,
         lag_rows=progress.lag_rows,
         progressed_ms=at_ms if got_on else pulse.progressed_ms,
+        # A job that has nothing to checkpoint owes none.
+        committed_ms=at_ms if progress.is_idle else pulse.committed_ms,
     )
 
 

@@ -54,6 +54,14 @@ def test_missing_checkpoints_are_alarming_after_the_interval_too() -> None:
     assert kinds(committed(running(), 800), 1_900) == ["no_checkpoint"]
 
 
+def test_job_that_has_nothing_to_checkpoint_owes_none() -> None:
+    pulse = progressed(running(), FIRST, Progress(batches=1, is_idle=True), 5_000)
+    assert kinds(pulse, 6_000) == []
+    busy = progressed(pulse, FIRST, Progress(batches=2), 5_500)
+    assert kinds(busy, 6_099) == []
+    assert kinds(busy, 6_100) == ["no_checkpoint"]
+
+
 def test_time_before_the_job_ran_does_not_count() -> None:
     again = entered(committed(running(), 100), "running", 50_000)
     assert kinds(again, 50_900) == []

@@ -41,7 +41,12 @@ from headgate.controller.rules.job_facts import Lineage
 from headgate.controller.rules.notes import SavepointNote
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.errors import ErrorInfo, RetryHint
-from headgate.core.messages import EpochCutDone, SinkPublished, SubtaskAcked
+from headgate.core.messages import (
+    EpochCutDone,
+    NothingToCheckpoint,
+    SinkPublished,
+    SubtaskAcked,
+)
 
 # ---- what the worker says --------------------------------------------------------------------
 
@@ -91,6 +96,21 @@ def _collect(
     return Decided(coordinator=after, actions=writes(after, view))
 
 
+def on_nothing(c: Coordinator, view: GenerationView, message: NothingToCheckpoint) -> Decided:
+    """The worker has nothing new: the epoch is still to come, with the next attempt's number."""
+    phase = c.phase
+    if (
+        not isinstance(phase, Collecting)
+        or message.generation != view.generation
+        or message.epoch != phase.checkpoint.epoch
+        or message.attempt != phase.checkpoint.attempt
+        or not phase.checkpoint.may_skip
+    ):
+        return Decided(coordinator=c)
+    declined = phase.checkpoint.attempt
+    return Decided(coordinator=replace(c, phase=Idle(), was_idle=True, declined=declined))
+
+
 def on_published(c: Coordinator, view: GenerationView, message: SinkPublished) -> Decided:
     """Note a sink's publish; when all have published, the committed marker may be written."""
     phase = c.phase
@@ -135,6 +155,7 @@ def on_recorded(
         phase=publishing,
         lineage=Lineage(parent=ref, previous=ref),
         aborts_in_row=0,
+        declined=0,
         was_idle=_is_idle(phase),
     )
     said = repeat_message(recorded, view)

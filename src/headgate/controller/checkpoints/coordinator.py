@@ -197,7 +197,7 @@ def _start_next(c: Coordinator, view: GenerationView, now_ms: int) -> Decided:
         piece = replace(cleanup(view), time_ms=cleanup_slice_ms(c, view))
         return Decided(coordinator=cleaned, actions=(piece,))
     if now_ms >= _checkpoint_due_ms(c, view):
-        return _start_checkpoint(c, view, now_ms, attempt=1)
+        return _start_checkpoint(c, view, now_ms, attempt=c.declined + 1)
     return Decided(coordinator=c)
 
 
@@ -211,6 +211,7 @@ def _start_checkpoint(
         started_ms=now_ms,
         final=c.final_wanted,
         savepoints=tuple(dict.fromkeys((*carried, *c.savepoints))),
+        may_skip=_may_skip(c),
     )
     acks = Acknowledgements.none_of(view.needs, view.parallelism)
     started = replace(
@@ -221,6 +222,16 @@ def _start_checkpoint(
         savepoints=(),
     )
     return Decided(coordinator=started, actions=(barrier(checkpoint, view),))
+
+
+def _may_skip(c: Coordinator) -> bool:
+    """Whether the next checkpoint may be left out if the worker has nothing new.
+
+    Not the first one of a job: it holds from where its sources read, even before they have rows.
+    """
+    wanted = c.asked or c.savepoints or c.final_wanted
+    tried_before = not isinstance(c.phase, Idle)
+    return not (wanted or tried_before or c.lineage.last_epoch == NO_EPOCH)
 
 
 def cleanup(view: GenerationView) -> RunCleanup:
@@ -239,6 +250,7 @@ def barrier(checkpoint: CheckpointInFlight, view: GenerationView) -> SendToWorke
         epoch=checkpoint.epoch,
         attempt=checkpoint.attempt,
         then_stop=checkpoint.final,
+        may_skip=checkpoint.may_skip,
     )
     return SendToWorker(generation=view.generation, message=message)
 

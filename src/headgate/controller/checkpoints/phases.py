@@ -26,6 +26,8 @@ class CheckpointInFlight:
     started_ms: int
     # No input is read after it.
     final: bool = False
+    # Only time asks for it: not needed if nothing has changed.
+    may_skip: bool = False
     # The names it is to be saved under.
     savepoints: tuple[str, ...] = ()
     acked_ms: int = 0
@@ -112,8 +114,10 @@ class Coordinator:
     # What people asked for and no checkpoint has taken up yet.
     asked: bool = False
     savepoints: tuple[str, ...] = ()
-    # The last epoch had no rows.
+    # The last epoch had no rows, or there was nothing to make one of.
     was_idle: bool = False
+    # Attempts at the next epoch that the worker declined: an attempt is used once.
+    declined: int = 0
     final_wanted: bool = False
     final_done: bool = False
     # What a checkpoint costs, smoothed; None = not measured yet.

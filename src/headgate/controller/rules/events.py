@@ -19,6 +19,7 @@ from headgate.core.messages import (
     EpochCutDone,
     ExecutorsChanged,
     Heartbeat,
+    NothingToCheckpoint,
     Register,
     Restored,
     SinkPublished,
@@ -320,6 +321,7 @@ Event = (
     | ExecutorsChanged
     | SubtaskAcked
     | EpochCutDone
+    | NothingToCheckpoint
     | SinkPublished
     | SourcesFinished
     | TaskFailed

@@ -41,6 +41,7 @@ from headgate.core.messages import (
     EpochCutDone,
     ExecutorsChanged,
     Heartbeat,
+    NothingToCheckpoint,
     Register,
     Restored,
     SinkPublished,
@@ -225,6 +226,7 @@ def _heard(
             | Restored()
             | ExecutorsChanged()
             | EpochCutDone()
+            | NothingToCheckpoint()
             | SinkPublished()
             | WorkerStopped()
         ):
@@ -240,6 +242,8 @@ def _decide(facts: JobFacts, running: RunningGeneration, event: Event, now_ms: i
             return advance.on_ack(coordinator, view, event, now_ms)
         case EpochCutDone():
             return advance.on_cut(coordinator, view, event, now_ms)
+        case NothingToCheckpoint():
+            return advance.on_nothing(coordinator, view, event)
         case SinkPublished():
             return advance.on_published(coordinator, view, event)
         case CheckpointRecorded():

@@ -42,7 +42,7 @@ from headgate.controller.rules.notes import AbortNote, CheckpointNote, Note, Sav
 from headgate.core.checkpoint import CheckpointRef, StagedFile
 from headgate.core.errors import ErrorInfo
 from headgate.core.ids import Epoch, Generation, Subtask
-from headgate.core.messages import Barrier, Commit, SinkPublished
+from headgate.core.messages import Barrier, Commit, NothingToCheckpoint, SinkPublished
 from tests.unit.controller.job_under_rules import (
     STORAGE_ERROR,
     USER_ERROR,
@@ -114,6 +114,13 @@ class Desk:
         return self.take(
             advance.on_cut(self.c, self.view, cut_done(barrier, rows=rows), self.now_ms)
         )
+
+    def decline(self) -> list[Action]:
+        barrier = self.barrier()
+        message = NothingToCheckpoint(
+            generation=GENERATION, epoch=barrier.epoch, attempt=barrier.attempt
+        )
+        return self.take(advance.on_nothing(self.c, self.view, message))
 
     def recorded(self) -> list[Action]:
         checkpoint = last_of(self.actions, RecordCheckpoint)
@@ -203,6 +210,51 @@ def test_interval_zero_does_not_spin_while_there_are_no_rows() -> None:
     desk.checkpoint(rows=0)
     assert desk.poll() == []
     assert len(desk.poll(after_ms=desk.limits.idle_interval_ms)) == 1
+
+
+def test_a_checkpoint_that_the_worker_declines_leaves_its_epoch_to_the_next_attempt() -> None:
+    desk = collecting()
+    assert (desk.barrier().epoch, desk.barrier().attempt, desk.barrier().may_skip) == (8, 1, True)
+    assert desk.decline() == []
+    assert isinstance(desk.c.phase, Idle)
+    assert desk.notes == []
+    assert desk.poll(after_ms=9_999) == []
+    desk.poll(after_ms=1)
+    assert (desk.barrier().epoch, desk.barrier().attempt) == (8, 2)
+    desk.checkpoint()
+    desk.poll(after_ms=10_000)
+    desk.cleaning = False
+    desk.poll()
+    assert (desk.barrier().epoch, desk.barrier().attempt) == (9, 1)
+
+
+def test_an_old_answer_declines_no_later_attempt() -> None:
+    desk = collecting()
+    desk.decline()
+    desk.poll(after_ms=10_000)
+    late = NothingToCheckpoint(generation=GENERATION, epoch=Epoch(8), attempt=1)
+    desk.take(advance.on_nothing(desk.c, desk.view, late))
+    assert isinstance(desk.c.phase, Collecting)
+
+
+@pytest.mark.parametrize("why", ["asked", "savepoint", "final", "first", "again"])
+def test_only_what_the_timer_alone_asks_for_may_be_skipped(why: str) -> None:
+    lineage = Lineage() if why == "first" else Lineage(parent=PARENT, previous=PARENT)
+    desk = Desk(lineage=lineage)
+    if why == "asked":
+        desk.take(Decided(coordinator=coordinator.ask_checkpoint(desk.c)))
+    elif why == "savepoint":
+        desk.take(Decided(coordinator=coordinator.ask_savepoint(desk.c, "kept")))
+    elif why == "final":
+        desk.take(Decided(coordinator=coordinator.ask_final(desk.c)))
+    desk.poll(after_ms=10_000)
+    if why == "again":
+        # An attempt that was given up may have cut something.
+        desk.poll(after_ms=desk.limits.checkpoint_timeout_ms)
+    assert not desk.barrier().may_skip
+    # Should it be declined all the same, it is waited for.
+    desk.decline()
+    assert isinstance(desk.c.phase, Collecting)
 
 
 def test_checkpoint_on_demand_does_not_wait_for_the_interval() -> None:

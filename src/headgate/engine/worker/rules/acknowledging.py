@@ -13,7 +13,13 @@ from dataclasses import replace
 from headgate.core.checkpoint import EpochCut, StagedFile, SubtaskAck, SubtaskTimings
 from headgate.core.graph import Operator
 from headgate.core.ids import OperatorId, Subtask
-from headgate.core.messages import Barrier, EpochCutDone, Heartbeat, SubtaskAcked
+from headgate.core.messages import (
+    Barrier,
+    EpochCutDone,
+    Heartbeat,
+    NothingToCheckpoint,
+    SubtaskAcked,
+)
 from headgate.core.model import JsonValue
 from headgate.engine.worker.rules.actions import Acknowledge, Send
 from headgate.engine.worker.rules.facts import Place, SubtaskWork
@@ -58,6 +64,25 @@ def acknowledge(
     # checkpoint: a short one ends before its worker's next heartbeat.
     heartbeat = Heartbeat(generation=generation, progress=state.progress)
     return WorkerStep(acknowledged, (Send(heartbeat), said))
+
+
+def decline(state: WorkerState, barrier: Barrier) -> WorkerStep:
+    """Nothing has changed since the last epoch: say so, and leave everything as it is."""
+    declined = replace(
+        state,
+        declined=(barrier.epoch, barrier.attempt),
+        # As with a checkpoint: it may have been lost.
+        told_finished=False,
+        progress=replace(state.progress, is_idle=True),
+    )
+    heartbeat = Heartbeat(generation=barrier.generation, progress=declined.progress)
+    return WorkerStep(declined, (Send(heartbeat), nothing_new(barrier)))
+
+
+def nothing_new(barrier: Barrier) -> Send:
+    """Return the answer to a barrier that is declined."""
+    generation, epoch, attempt = barrier.generation, barrier.epoch, barrier.attempt
+    return Send(NothingToCheckpoint(generation=generation, epoch=epoch, attempt=attempt))
 
 
 def _prepare_commits(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headgate.core.messages import Barrier
+from headgate.engine.worker.rules.acknowledging import nothing_new
 from headgate.engine.worker.rules.batches import look_at_sources
 from headgate.engine.worker.rules.state import Idle, WorkerState, WorkerStep
 
@@ -18,6 +19,9 @@ def take_barrier(state: WorkerState, barrier: Barrier, now_ms: int) -> WorkerSte
     heard = (barrier.epoch, barrier.attempt)
     if heard == state.acknowledged and state.acknowledgement is not None:
         return WorkerStep(state, (state.acknowledgement,))
+    if heard == state.declined:
+        # In the same words, although there may be something by now: the next attempt takes it.
+        return WorkerStep(state, (nothing_new(barrier),))
     waiting = state.barrier
     is_new = waiting is None or heard > (waiting.epoch, waiting.attempt)
     if heard <= state.taken or not is_new:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headgate.core.checkpoint import WATERMARK_MAX, BatchCut
 from headgate.core.messages import Barrier, SourcesFinished
-from headgate.engine.worker.rules.acknowledging import acknowledge
+from headgate.engine.worker.rules.acknowledging import acknowledge, decline
 from headgate.engine.worker.rules.actions import PlanCut, RunBatch, Send, Wait
 from headgate.engine.worker.rules.ending import end
 from headgate.engine.worker.rules.facts import BatchDone, CutPlanned
@@ -51,6 +51,9 @@ def cut_planned(state: WorkerState, fact: CutPlanned, now_ms: int) -> WorkerStep
     passed = replace(taken, emitted=max(taken.emitted, cut.watermark))
     if barrier is None:
         return _rest(passed)
+    if barrier.may_skip and passed.ledger.is_empty(barrier.epoch):
+        declined = decline(passed, barrier)
+        return declined.before(_rest(declined.state))
     said = acknowledge(passed, barrier, {})
     return said.before(_go_on(said.state, now_ms))
 

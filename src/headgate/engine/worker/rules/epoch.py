@@ -60,6 +60,11 @@ class EpochLedger:
             before, cut=before.cut.plus(before.current), cut_epoch=epoch, current=Segment()
         )
 
+    def is_empty(self, epoch: Epoch) -> bool:
+        """Whether a barrier of this epoch would find no micro-batch, finished or given up."""
+        cut = self.closed(epoch).cut
+        return not cut.cuts and not cut.staged
+
     def with_sink_states(self, states: Mapping[OperatorId, JsonValue]) -> EpochLedger:
         """Note what the sinks will have come to if the epoch that was cut is recorded."""
         return replace(self, cut_sink_states=states)

@@ -120,6 +120,8 @@ class WorkerState:
     # The last attempt that was cut, as (epoch, attempt), and what was said about it.
     acknowledged: tuple[Epoch, int] = (NO_EPOCH, 0)
     acknowledgement: Acknowledge | None = None
+    # The last attempt that found nothing to cut.
+    declined: tuple[Epoch, int] = (NO_EPOCH, 0)
     # Whether input is still read; not after the barrier of a final checkpoint.
     reading: bool = True
     stopping: bool = False
@@ -132,9 +134,11 @@ class WorkerState:
 
     @property
     def taken(self) -> tuple[Epoch, int]:
-        """The last attempt whose sources were cut, acknowledged or still running."""
+        """The last attempt that was taken up: acknowledged, declined or still running."""
         running = self.phase.barrier if isinstance(self.phase, Running) else None
-        return self.acknowledged if running is None else (running.epoch, running.attempt)
+        if running is not None:
+            return (running.epoch, running.attempt)
+        return max(self.acknowledged, self.declined)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headgate.core.messages import Heartbeat
+from dataclasses import replace
+
+from headgate.core.messages import Heartbeat, NothingToCheckpoint
 from headgate.engine.worker.rules.actions import Acknowledge, PlanCut, RunBatch, Send
 from headgate.engine.worker.rules.facts import BatchDone, Tick
 from tests.unit.engine.worker.rules.worker_life import (
@@ -100,3 +102,69 @@ def test_no_input_is_read_after_the_barrier_of_a_final_checkpoint() -> None:
     before = len(life.all(PlanCut))
     life.tell(Tick())
     assert len(life.all(PlanCut)) == before
+
+
+# ---- nothing has changed ---------------------------------------------------------------------
+
+
+def _recorded() -> Life:
+    """A worker whose first epoch is recorded, and which waits for more to read."""
+    life = _running()
+    life.tell(BatchDone(1.0))
+    life.tell(commit(1))
+    life.tell(cuts({LEFT: 1, RIGHT: 0}))
+    return life
+
+
+def _answers(life: Life) -> list[tuple[int, int]]:
+    said = [action.message for action in life.all(Send)]
+    return [(m.epoch, m.attempt) for m in said if isinstance(m, NothingToCheckpoint)]
+
+
+def test_a_barrier_that_may_be_skipped_is_declined_if_nothing_was_read() -> None:
+    life = _recorded()
+    life.tell(barrier(2, may_skip=True))
+    life.tell(cuts({LEFT: 1, RIGHT: 0}))
+    assert _answers(life) == [(2, 1)]
+    assert len(life.all(Acknowledge)) == 1
+    assert life.state.progress.is_idle
+    # Heard again it is answered in the same words, although there is something by now.
+    life.tell(Tick())
+    life.tell(cuts({LEFT: 2, RIGHT: 0}))
+    life.tell(BatchDone(1.0))
+    assert not life.state.progress.is_idle
+    life.tell(barrier(2, may_skip=True))
+    assert _answers(life) == [(2, 1), (2, 1)]
+    # The next attempt takes it.
+    life.tell(barrier(2, 2, may_skip=True))
+    life.tell(cuts({LEFT: 2, RIGHT: 0}))
+    said = life.all(Acknowledge)[-1].cut
+    assert (said.epoch, said.attempt) == (2, 2)
+    assert [cut.end[LEFT] for cut in said.cut.batches] == [2]
+
+
+def test_a_barrier_that_somebody_asked_for_is_not_declined() -> None:
+    life = _recorded()
+    life.tell(barrier(2))
+    life.tell(cuts({LEFT: 1, RIGHT: 0}))
+    assert _answers(life) == []
+    assert life.all(Acknowledge)[-1].cut.epoch == 2
+
+
+def test_what_an_aborted_attempt_had_cut_is_something_to_checkpoint() -> None:
+    life = _running()
+    life.tell(BatchDone(1.0))
+    life.tell(barrier(1, 2, may_skip=True))
+    life.tell(cuts({LEFT: 1, RIGHT: 0}))
+    assert _answers(life) == []
+    assert [said.cut.attempt for said in life.all(Acknowledge)] == [1, 2]
+
+
+def test_that_the_sources_have_ended_is_said_again_with_a_barrier_that_is_declined() -> None:
+    life = _recorded()
+    assert not life.state.told_finished
+    life.state = replace(life.state, told_finished=True)
+    life.tell(barrier(2, may_skip=True))
+    life.tell(cuts({LEFT: 1, RIGHT: 0}))
+    assert _answers(life) == [(2, 1)]
+    assert not life.state.told_finished

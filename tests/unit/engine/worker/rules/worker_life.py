@@ -88,9 +88,17 @@ def commit(epoch: int) -> Heard:
     return Heard(Commit(generation=GENERATION, epoch=Epoch(epoch), sinks=sinks))
 
 
-def barrier(epoch: int, attempt: int = 1, *, then_stop: bool = False) -> Heard:
+def barrier(
+    epoch: int, attempt: int = 1, *, then_stop: bool = False, may_skip: bool = False
+) -> Heard:
     return Heard(
-        Barrier(generation=GENERATION, epoch=Epoch(epoch), attempt=attempt, then_stop=then_stop)
+        Barrier(
+            generation=GENERATION,
+            epoch=Epoch(epoch),
+            attempt=attempt,
+            then_stop=then_stop,
+            may_skip=may_skip,
+        )
     )
 
 
