@@ -173,6 +173,39 @@ def test_one_command_and_a_pipe(tmp_path: Path) -> None:
     assert piped.returncode == 1
 
 
+def test_every_row_is_shown_once_and_in_the_order_of_its_source(tmp_path: Path) -> None:
+    rows = [{"id": n, "text": f"{n}\u2028\x85"} for n in range(5000)]
+    (tmp_path / "rows.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    # At a rate there are many micro-batches; each has rows in every subtask.
+    text = """
+        CREATE TABLE i WITH (connector = 'impulse', event_rate = 1000, message_count = 1500);
+        CREATE TABLE endless WITH (connector = 'impulse', event_rate = 1000);
+        SELECT counter AS i FROM i;
+        SELECT counter AS endless FROM endless WHERE counter % 2 = 0 LIMIT 400;
+        SELECT counter AS few FROM endless LIMIT 5;
+        SELECT id, text FROM 'rows.json';
+        SELECT id AS first_id FROM 'rows.json' LIMIT 7;
+        SELECT counter AS two FROM i WHERE counter < 2
+            UNION ALL SELECT counter + 10 AS two FROM i WHERE counter < 2;
+    """
+    done = shell(tmp_path, "--json", "--parallelism", "3", given=text)
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, list[int]] = {}
+    for line in done.stdout.split("\n")[:-1]:
+        row = json.loads(line)
+        shown.setdefault(next(iter(row)), []).append(next(iter(row.values())))
+        if "text" in row:
+            assert row == rows[row["id"]]
+    assert sorted(shown.pop("two")) == [0, 1, 10, 11]
+    assert shown == {
+        "i": list(range(1500)),
+        "endless": list(range(0, 800, 2)),
+        "few": list(range(5)),
+        "id": list(range(5000)),
+        "first_id": list(range(7)),
+    }
+
+
 def test_ctrl_c_ends_the_one_command(tmp_path: Path) -> None:
     query = "CREATE TABLE i WITH (connector = 'impulse', event_rate = 10); SELECT counter FROM i"
     process = subprocess.Popen(

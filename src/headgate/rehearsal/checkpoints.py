@@ -55,6 +55,10 @@ class Checkpoints:
         self._newest = newest
         # Guards what several threads may ask for: what is in flight, and what follows it.
         self._lock = threading.Lock()
+        # Told when what was recorded is published, or nothing is published any more.
+        self._settled = threading.Condition(self._lock)
+        self._is_publishing = False
+        self._stopped = False
         self._in_flight: Epoch | None = None
         self._then_stop = False
         self._then_stop_next = False
@@ -88,7 +92,19 @@ class Checkpoints:
 
     def stop(self) -> None:
         """End after the work in hand, without a checkpoint. Any thread may ask for it."""
+        with self._settled:
+            self._stopped = True
+            self._settled.notify_all()
         self.inbox.receive(Stop(generation=self._start.generation))
+
+    def wait_until_published(self, seconds_max: float) -> None:
+        """Wait until what was cut is published, the run ends, or the time is over.
+
+        A checkpoint that still waits for its cut is not waited for: the caller may be the one who
+        makes it.
+        """
+        with self._settled:
+            self._settled.wait_for(lambda: self._stopped or not self._is_publishing, seconds_max)
 
     def send(self, message: WorkerMessage) -> None:
         if isinstance(message, SubtaskAcked):
@@ -132,6 +148,8 @@ class Checkpoints:
         self._replayed = ()
         sinks = tuple(self._sink_commit(o.id, message.epoch) for o in graph.sinks())
         self._publishing = {s.operator for s in sinks}
+        with self._lock:
+            self._is_publishing = True
         self.inbox.receive(
             Commit(generation=self._start.generation, epoch=message.epoch, sinks=sinks)
         )
@@ -156,6 +174,8 @@ class Checkpoints:
         with self._lock:
             self.recorded, self._in_flight = message.epoch, None
             once_more, self._once_more = self._once_more, False
+            self._is_publishing = False
+            self._settled.notify_all()
         self._conduct.committed(message.epoch)
         if self._then_stop:
             self.stop()

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from headgate.rehearsal.checkpoints import Checkpoints
 
 
+# A publish that takes longer is not waited for: it and the next micro-batches go on side by side.
+PUBLISH_SECONDS = 5.0
+
+
 class Killed(BaseException):
     """Not an Exception, so nothing on the way can swallow it: the process is gone."""
 
@@ -46,7 +50,9 @@ class EveryBatches(Conduct):
     """Counts micro-batches.
 
     `barrier_every=k`: a checkpoint every k micro-batches; `barrier_first`: the first one ends with
-    one; `barrier_always`: each micro-batch ends with one, so its rows are published at once.
+    one; `barrier_always`: each micro-batch ends with one, so its rows are published at once and
+    before those of the next one. (What several micro-batches staged for one checkpoint is
+    published subtask by subtask: rows in between would seem to be missing for a while.)
     `kill_at_batch=n`: dies when the n-th micro-batch has run, before its result is taken over.
     `stop_at_batch=n`: a final checkpoint with the micro-batch after the n-th, and a clean stop.
     """
@@ -74,6 +80,7 @@ class EveryBatches(Conduct):
 
     def moved(self) -> None:
         if self._barrier_always:
+            self.checkpoints.wait_until_published(PUBLISH_SECONDS)
             self.checkpoints.trigger()
 
     def ran(self, request: BatchRequest, result: BatchResult) -> BatchResult:
@@ -85,6 +92,6 @@ class EveryBatches(Conduct):
         elif self._barrier_every and self._batches % self._barrier_every == 0:
             self.checkpoints.trigger()
         elif self._barrier_always and not request.context.barrier:
-            # It began while the checkpoint before it was published, or had no input.
+            # It had no input, or the publish before it took very long.
             self.checkpoints.trigger(after_this_one=True)
         return result

@@ -21,6 +21,7 @@ class RowsSink(PreviewSink):
         return PreviewSink, (self._spec,)
 
     def _show(self, data: bytes) -> None:
-        lines = tuple(data.decode().splitlines())
+        # Not `splitlines`: a text may hold characters that end a line elsewhere.
+        lines = tuple(data.decode().split("\n")[:-1])
         if lines:
             self._hand_over(lines)
