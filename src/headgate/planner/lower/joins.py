@@ -19,6 +19,14 @@ from headgate.planner.lower.relation import Field, Relation, filtered_draft, uni
 from headgate.planner.lower.updating_join import lower_updating_join
 
 LEFT, RIGHT = "__in0", "__in1"
+NOT_INNER = (
+    "can't handle non-inner joins without windows: GROUP BY the same window on both sides, or make "
+    "the right side a lookup table (CREATE TEMPORARY TABLE)"
+)
+INSTEAD_OF_UPDATING = (
+    ": join the streams first and aggregate above the join, or GROUP BY the same window on both "
+    "sides"
+)
 _REFUSED_KINDS = {
     "SEMI": "SEMI JOIN is not supported",
     "ANTI": "ANTI JOIN is not supported",
@@ -145,7 +153,7 @@ def _windowed(left: Relation, right: Relation, kind: str, at: exp.Expr) -> bool:
         # An updating side could not be joined by any kind of join, so it is named first.
         _check_updating(left, right, at)
         if kind != "inner":
-            raise error_at(at, "can't handle non-inner joins without windows")
+            raise error_at(at, NOT_INNER)
         return False
     if left.window is None or right.window is None:
         which = ["non-windowed" if r.window is None else "windowed" for r in (left, right)]
@@ -162,9 +170,9 @@ def _windowed(left: Relation, right: Relation, kind: str, at: exp.Expr) -> bool:
 
 def _check_updating(left: Relation, right: Relation, at: exp.Expr) -> None:
     if left.updating:
-        raise error_at(at, "can't handle updating left side of join")
+        raise error_at(at, f"can't handle updating left side of join{INSTEAD_OF_UPDATING}")
     if right.updating:
-        raise error_at(at, "can't handle updating right side of join")
+        raise error_at(at, f"can't handle updating right side of join{INSTEAD_OF_UPDATING}")
 
 
 def _window_join(

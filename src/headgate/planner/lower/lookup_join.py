@@ -15,6 +15,11 @@ from headgate.planner.lower.columns import map_columns, qualified, unqualified
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.relation import Field, Relation, filtered_draft, unique_names
 
+UPDATING_LEFT = (
+    "can't handle updating left side of join: join the stream with the lookup table first and "
+    "aggregate above the join"
+)
+
 
 def lower_lookup_join(
     context: Context, left: Relation, table: ConnectorTable, join: exp.Join, kind: str
@@ -24,7 +29,7 @@ def lower_lookup_join(
     if kind not in ("inner", "left"):
         raise error_at(at, "a lookup join is INNER or LEFT, with the lookup table on the right")
     if left.updating:
-        raise error_at(at, "can't handle updating left side of join")
+        raise error_at(at, UPDATING_LEFT)
     alias = join.this.alias or table.name
     fields = _fields(left, table, alias)
     binder = context.binder(fields, {"__in0": left.draft, "__in1": table})

@@ -15,6 +15,9 @@ from headgate.planner.lower.relation import Field, Relation, filtered_draft, uni
 from headgate.planner.spark_sql import spark_text
 
 _SIDES = {"__in0": "l", "__in1": "r"}
+NO_EQUALITY = (
+    "Updating joins must include an equijoin condition: write a.key = b.key AND the range beside it"
+)
 # Text of a path over `__in0` and `__in1` -> ((side, name), the path over the side's input).
 Kept = dict[str, tuple[tuple[str, str], exp.Expr]]
 
@@ -37,7 +40,7 @@ def lower_updating_join(
         else:
             keys.append(pair)
     if not keys:
-        raise error_at(at, "Updating joins must include an equijoin condition")
+        raise error_at(at, NO_EQUALITY)
     # The order in which ON names the keys makes no difference to what is kept.
     keys.sort(key=lambda pair: (spark_text(pair[0]), spark_text(pair[1])))
     names = unique_names(f.name for f in fields)
