@@ -40,6 +40,8 @@ _MARKED = re.compile(r"HEADGATE_ERROR(\{.*\})HEADGATE_END")
 _BAD_ROW = re.compile(re.escape(BAD_DATA_MARK) + r" (table [^\n]*)")
 _RAISED = re.compile(r"^headgate\.core\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
 
+_ABOUT = re.compile(r" \(in `(.*)`\)$", re.DOTALL)
+
 # The last line of a traceback; what is above it is indented.
 _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b.*$", re.MULTILINE)
 
@@ -155,6 +157,24 @@ def bad_row_of(error: BaseException) -> tuple[str, str] | None:
         return None
     what, _, sample = found[1].split(" SQLSTATE:")[0].partition(SAMPLE_MARK)
     return what.removeprefix("table ").partition(":")[0], sample
+
+
+def first_sentence(text: str) -> str:
+    """Return what Spark says of a plan: without its condition, its state and the plan itself."""
+    line = text.strip().split("\n", 1)[0]
+    line = re.sub(r"^\[[A-Z_0-9.]+\] ", "", line)
+    return line.split(" SQLSTATE:")[0].rstrip()[:_SUMMARY_CHARACTERS_MAX]
+
+
+def with_expression(message: str, expression: str) -> str:
+    """Return the message with the expression that it is about: see `expression_of`."""
+    return f"{message} (in `{expression}`)"
+
+
+def expression_of(message: str) -> str | None:
+    """Return the expression that a message is about, as Spark was given it."""
+    found = _ABOUT.search(message)
+    return found[1] if found else None
 
 
 def source_error(error: BaseException) -> HeadgateError | None:

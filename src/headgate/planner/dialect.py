@@ -48,7 +48,7 @@ def _is_understood(name: str) -> bool:
 
 
 def _placed(node: exp.Expr | None, token: Token) -> exp.Expr | None:
-    """Give a statement or a query the position of its first word, for errors about all of it."""
+    """Give a node the position of its first word, for errors about all of it."""
     if isinstance(node, exp.Expr) and node.meta.get("start") is None and token.text:
         node.update_positions(token)
     return node
@@ -97,6 +97,11 @@ class HeadgateParser(PostgresParser):
     def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
         token = self._curr
         return _placed(super()._parse_select(*args, **options), token)
+
+    def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
+        # Functions with a syntax of their own (CAST, SUBSTRING, TRIM) get no place from sqlglot.
+        token = self._curr
+        return _placed(super()._parse_function_call(*args, **options), token)
 
     def _json_call(self, name: str, this: exp.Expr | None, path: exp.Expr | None) -> exp.Expr:
         if this is None or path is None:

@@ -11,7 +11,9 @@ from headgate.core.suggestions import did_you_mean
 from headgate.planner.build import build_graph
 from headgate.planner.catalog import Catalog, MemoryTable, View
 from headgate.planner.connectors import FindConnector
+from headgate.planner.drafts.draft import Draft, topological
 from headgate.planner.errors import Errors, SqlError, SqlWarning, error_at
+from headgate.planner.ids import OperatorIds
 from headgate.planner.intervals import interval_us
 from headgate.planner.lower.context import Context
 from headgate.planner.lower.dead_letters import check_dead_letters, dead_letter_sinks
@@ -68,11 +70,24 @@ def _plan(
     context = _lowered(sql, find_connector, udfs, preview)
     if not context.sinks:
         raise SqlError("The provided SQL does not contain a query", line=1, column=1)
-    check_dead_letters(context.catalog, context.creates)
-    context.sinks += dead_letter_sinks(context.catalog, list(context.sources.values()))
-    sinks = merged_sinks(context.sinks)
+    sinks = merged_sinks(_with_dead_letters(context).sinks)
     optimize(sinks)
     return Planned(build_graph(sinks, udf_source, udfs), tuple(dict.fromkeys(context.warnings)))
+
+
+def _with_dead_letters(context: Context) -> Context:
+    check_dead_letters(context.catalog, context.creates)
+    context.sinks += dead_letter_sinks(context.catalog, list(context.sources.values()))
+    return context
+
+
+def drafted(sql: str, *, find_connector: FindConnector, udf_source: str | None) -> dict[str, Draft]:
+    """Return the drafts of a text by the ids of their operators: they know their places in it."""
+    context = _lowered(sql, find_connector, _udfs(udf_source), preview=True)
+    sinks = merged_sinks(_with_dead_letters(context).sinks)
+    optimize(sinks)
+    ids = OperatorIds()
+    return {ids.add(draft): draft for draft in topological(sinks)}
 
 
 def _udfs(udf_source: str | None) -> tuple[Udf, ...]:

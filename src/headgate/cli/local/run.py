@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from headgate.cli.local.pipeline_file import read_pipeline
+from headgate.cli.local.pipeline_file import GivenPipeline, read_pipeline
 from headgate.cli.local.plan import planned_or_exit, tell_functions
 from headgate.cli.options import (
     AllowDropState,
@@ -24,7 +24,7 @@ from headgate.cli.options import (
 from headgate.components import check_places, job_spec, process_code
 from headgate.config import load_config
 from headgate.core.durations import format_duration
-from headgate.core.errors import UserError
+from headgate.core.errors import ErrorInfo, SqlError, UserError
 from headgate.core.model import to_python
 from headgate.embedded.display import RunDisplay
 from headgate.embedded.dropped import dropped_summary
@@ -32,6 +32,8 @@ from headgate.embedded.inputs import check_inputs
 from headgate.embedded.interrupts import HEARD
 from headgate.embedded.running import Ended, run_job
 from headgate.embedded.stopping import EXIT_FAILED, EXIT_SIGNALLED
+from headgate.planner.errors import render_error
+from headgate.planner.locate import place_of
 
 
 def run(
@@ -130,13 +132,14 @@ def run(
             console.print(said, markup=False)
     display = RunDisplay(console, as_json=as_json)
     ended = run_job(config, spec, graph, display, fresh=fresh)
-    report(ended, display)
+    report(ended, display, given)
     raise typer.Exit(ended.exit_code)
 
 
-def report(ended: Ended, display: RunDisplay) -> None:
+def report(ended: Ended, display: RunDisplay, given: GivenPipeline) -> None:
     """Say once how it ended: a failure with its remedy and the log, and what was done in all."""
     status, progress = ended.status, display.progress
+    place = _place(given, status.error)
     if display.as_json:
         display.say_json(
             {
@@ -153,6 +156,8 @@ def report(ended: Ended, display: RunDisplay) -> None:
                 "already": ended.already,
                 "seconds": round(ended.seconds, 3),
                 "error": None if status.error is None else to_python(status.error),
+                "line": place and place.line,
+                "column": place and place.column,
                 "log": str(ended.log_path),
             }
         )
@@ -169,6 +174,8 @@ def report(ended: Ended, display: RunDisplay) -> None:
         return
     if status.state == "failed":
         _explain_failure(ended, display)
+    if place is not None:
+        display.say(escape(render_error(given.sql, place)))
     took = format_duration(ended.seconds * 1000)
     name = escape(f"{status.pipeline}: {status.state}")
     display.say(f"{name}, epoch {status.committed_epoch}; {display.totals()}; {took}")
@@ -199,6 +206,13 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
             raise UserError(f"--set {pair}: write spark.key=value", code="setting")
         parsed[key] = value
     return parsed
+
+
+def _place(given: GivenPipeline, error: ErrorInfo | None) -> SqlError | None:
+    """Return where in the SQL stands what Spark has refused, if the error is of that kind."""
+    if error is None:
+        return None
+    return place_of(given.sql, given.udf_source, error)
 
 
 def _explain_failure(ended: Ended, display: RunDisplay) -> None:

@@ -16,7 +16,7 @@ from headgate.core.errors import ErrorDomain, ErrorInfo, InternalError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.model import JsonValue
-from headgate.core.spark_errors import BatchFailed, error_of_task
+from headgate.core.spark_errors import BatchFailed
 from headgate.engine.batch.bad_rows import BadRows
 from headgate.engine.batch.context import BatchRequest, PipelineState
 from headgate.engine.batch.reports import BufferFile, Reports, ReportsParam
@@ -25,6 +25,7 @@ from headgate.engine.batch.udfs import register_udfs
 from headgate.engine.jvm.leftovers import Leftovers
 from headgate.engine.plan.builder import Builder
 from headgate.engine.plan.observed import SourceObserved, known_rows
+from headgate.engine.plan.refused import error_of_plan
 from headgate.engine.plan.schema import is_fixed_width
 from headgate.operators import SourceSpec
 
@@ -140,7 +141,7 @@ class Engine:
             planned = time.perf_counter()
             plan.collect()
         except PySparkException as error:
-            info = self._bad_rows.of_failure(error, error_of_task(error), request.cut)
+            info = self._bad_rows.of_failure(error, error_of_plan(builder, error), request.cut)
             raise BatchFailed(info) from error
         finally:
             builder.release()

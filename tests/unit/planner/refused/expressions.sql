@@ -50,7 +50,7 @@ SELECT lower(»*) FROM rides
 SELECT »row_time(1) FROM rides
 
 -- error: unsupported type TIME
-SELECT cast(»kind AS TIME) FROM rides
+SELECT »cast(kind AS TIME) FROM rides
 
 -- error: The path argument to extract_json must be a literal
 SELECT extract_json(payload, »kind) FROM rides

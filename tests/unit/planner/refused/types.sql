@@ -47,7 +47,7 @@ SELECT info.»x FROM rides
 SELECT info.»bb FROM rides
 
 -- error: ARRAY<TEXT> cannot be cast to INT
-SELECT CAST(»tags AS INT) FROM rides
+SELECT »CAST(tags AS INT) FROM rides
 
 -- error: array_contains() does not take TEXT and TEXT together: convert one with CAST
 SELECT »array_contains(kind, 'a') FROM rides
