@@ -34,6 +34,9 @@ _FEW = "BISYTR"
 _COLUMNS = {letter: f"c_{letter}" for letter in LETTERS if letter != "Q"}
 _ARGUMENTS = {**_COLUMNS, "Q": "'1'"}
 
+# Conditions of Spark about what an argument is, not of which type.
+_OF_VALUES = ("NON_FOLDABLE", "INVALID_ARG_VALUE", "VALUE_OUT_OF_RANGE")
+
 # Answers the expressions over one row of every type, each with one character: the letter of its
 # type, `-` for refused types, `#` for a refused number of arguments, `?` for anything else.
 Ask = Callable[[list[str]], str]
@@ -96,16 +99,21 @@ def _reason(named: Any) -> str:
         below = map(children.apply, range(children.size()))
         expr = next(child for child in below if not child.resolved())
     reason = str(expr.checkInputDataTypes().toString())
-    return "-" if reason.startswith("DataTypeMismatch") and "NON_FOLDABLE" not in reason else "?"
+    return "-" if reason.startswith("DataTypeMismatch") and not _of_value(reason) else "?"
 
 
 def _refusal(error: PySparkException | Py4JJavaError) -> str:
     condition = str(error.getCondition() or "") if isinstance(error, PySparkException) else ""
     if condition.startswith("WRONG_NUM_ARGS"):
         return "#"
-    if condition.startswith("DATATYPE_MISMATCH") and "NON_FOLDABLE" not in condition:
+    if condition.startswith("DATATYPE_MISMATCH") and not _of_value(condition):
         return "-"
     return "?"
+
+
+def _of_value(reason: str) -> bool:
+    """Whether the value of an argument is refused: another one of its type may be taken."""
+    return any(word in reason for word in _OF_VALUES)
 
 
 def _letter(kind: str) -> str:
