@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from headgate.core.aggregate_change import AggregateChange, aggregate_change
 from headgate.core.graph import Operator, PipelineGraph
 from headgate.core.ids import OperatorId
 from headgate.core.model import model, to_json
@@ -23,6 +24,8 @@ class StateProblem:
 
     operator: OperatorId
     reason: str
+    # If all that changed are the aggregates.
+    aggregates: AggregateChange | None = None
 
 
 @model
@@ -82,7 +85,7 @@ def find_problems(
     for operator in before.values():
         successor = after.get(operator.id)
         if successor is None:
-            problems.append(_problem(operator, _why_gone(operator, before, after)))
+            problems.append(_gone(old, new, operator))
             continue
         reason = operator.spec.why_misread(successor.spec)
         if reason is None and operator.id in allow_drop:
@@ -127,6 +130,19 @@ def changed_code(old: PipelineGraph, new: PipelineGraph) -> tuple[CodeChange, ..
 
 def _problem(operator: Operator, reason: str) -> StateProblem:
     return StateProblem(operator=operator.id, reason=reason)
+
+
+def _gone(old: PipelineGraph, new: PipelineGraph, operator: Operator) -> StateProblem:
+    before = {o.id: o for o in old.checkpointed()}
+    after = {o.id: o for o in new.checkpointed()}
+    added = [o for i, o in after.items() if i not in before]
+    change = aggregate_change(old, new, operator, added)
+    if change is None:
+        return _problem(operator, _why_gone(operator, before, after))
+    reason = (
+        f"the aggregates changed: {change.text()}; the state of '{operator.title}' does not fit"
+    )
+    return StateProblem(operator=operator.id, reason=reason, aggregates=change)
 
 
 def _why_gone(

@@ -29,6 +29,19 @@ _kinds: dict[str, type[OperatorSpec]] = {}
 
 
 @model
+class Grouped:
+    """What an operator computes for groups of rows, as a person wrote it."""
+
+    # What makes the groups: only operators for which these are equal are compared.
+    groups: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    # How other aggregates of the same groups can be put beside these, and what becomes of the
+    # groups if the state is dropped.
+    beside: str
+    anew: str
+
+
+@model
 class OperatorSpec:
     """The base of all specs. A subclass names its `kind` as a literal with a default."""
 
@@ -65,6 +78,14 @@ class OperatorSpec:
 
     def code_changed(self, new: OperatorSpec) -> str | None:
         """Return the name of the user's code that `new` has otherwise; None if it is the same."""
+        return None
+
+    def grouped(self) -> Grouped | None:
+        """Return the groups and their aggregates; None for what is no GROUP BY."""
+        return None
+
+    def computes(self) -> dict[str, str] | None:
+        """Return the expressions of the columns by their names; None if there is more to it."""
         return None
 
     def conditions(self) -> tuple[str, ...]:

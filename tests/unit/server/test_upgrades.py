@@ -60,6 +60,26 @@ def test_a_restart_that_would_lose_state_leaves_the_job_running(running: Running
     running.post(f"/api/v1/jobs/{job}/stop", {"mode": "force"})
 
 
+def test_an_added_aggregate_is_answered_with_the_choices(running: Running) -> None:
+    source = sql(running.folder, "endless_sums")
+    text = source.replace("SELECT counter FROM", "SELECT count(*) FROM").replace(
+        "endless_sums;", "endless_sums GROUP BY tumble(INTERVAL '1' MINUTE);"
+    )
+    body = {"pipeline": "sums", "sql": text, "id": "sums-1"}
+    job = str(running.post("/api/v1/jobs", body, status=201)["job"])
+    running.wait(job, lambda view: view["state"] == "running" and view["committed_epoch"] > 0)
+    put(running, "sums", text.replace("count(*)", "count(*) + max(subtask_index)"))
+    found = refusal(running, "POST", f"/jobs/{job}/restart", {"update": True})
+    assert (found["status"], found["code"]) == (409, "state_would_be_lost")
+    (refused,) = [o for o in found["verdict"]["operators"] if o["fate"] == "refused"]
+    change = refused["aggregates"]
+    assert (change["added"], change["removed"]) == (["max(subtask_index)"], [])
+    assert change["kept"] == ["count(*)"]
+    assert len(refused["choices"]) == 3
+    assert all(f"{n}. {way}" in found["detail"] for n, way in enumerate(refused["choices"], 1))
+    running.post(f"/api/v1/jobs/{job}/stop", {"mode": "force"})
+
+
 def test_a_restart_without_state_asks_no_state(running: Running) -> None:
     job = running_job(running, "anew")
     put(running, "anew", sql(running.folder, "endless_newer"))

@@ -25,5 +25,8 @@ class ProjectSpec(OperatorSpec):
     def details(self) -> list[str]:
         return [*expressions("select", self.exprs), *line("where", self.where)]
 
+    def computes(self) -> dict[str, str]:
+        return {e.name: e.expr for e in self.exprs}
+
     def conditions(self) -> tuple[str, ...]:
         return tuple(self.where.split(" AND ")) if self.where else ()

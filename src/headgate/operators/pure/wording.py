@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from headgate.core.graph import NamedExpr
+from headgate.core.graph import NamedExpr, Partial
+
+_AVERAGE = re.compile(r"\w+ / nullif\((\w+), 0\)")
 
 
 def line(label: str, value: str | None) -> list[str]:
@@ -29,3 +32,18 @@ def by_keys(what: str, keys: tuple[NamedExpr, ...]) -> str:
 def names(exprs: Iterable[NamedExpr]) -> list[str]:
     """Return the names that the expressions give to their columns."""
     return [e.name for e in exprs]
+
+
+def aggregates(
+    outputs: Iterable[NamedExpr], partials: Iterable[Partial], rows: Iterable[NamedExpr]
+) -> tuple[str, ...]:
+    """Write aggregates as they were before they were split: over columns of the input."""
+    exprs = {p.name: p.expr for p in partials} | {r.name: r.expr for r in rows}
+    return tuple(dict.fromkeys(_aggregate(o.expr, exprs) for o in outputs))
+
+
+def _aggregate(expr: str, exprs: dict[str, str]) -> str:
+    average = _AVERAGE.fullmatch(expr)
+    if average and exprs.get(average[1], "").startswith("count("):
+        return "avg(" + exprs[average[1]].removeprefix("count(")
+    return re.sub(r"\b[pv]?_\w+", lambda name: exprs.get(name[0], name[0]), expr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from headgate.core.graph import Column, NamedExpr, WatermarkDelay
+from headgate.core.graph import TIMESTAMP_COLUMN, Column, NamedExpr, WatermarkDelay
 from headgate.core.model import JsonValue, model
 from headgate.core.operator_spec import OperatorSpec, Role
 from headgate.operators.pure.place import why_moved
@@ -68,6 +68,11 @@ class SourceSpec(OperatorSpec):
         if self.updating != new.updating:
             return "the source is append-only in one and updating in the other"
         return why_moved(self.connector, new.connector, self.options, new.options)
+
+    def computes(self) -> dict[str, str]:
+        columns = {c.name: c.type for c in self.columns}
+        computed = {c.name: c.expr for c in self.computed}
+        return columns | computed | {TIMESTAMP_COLUMN: self.event_time or ""}
 
     def conditions(self) -> tuple[str, ...]:
         return tuple(self.where.split(" AND ")) if self.where else ()

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 from headgate.core.durations import format_duration
 from headgate.core.graph import NamedExpr, Partial
 from headgate.core.model import model
-from headgate.core.operator_spec import OperatorSpec, Role
-from headgate.operators.pure.wording import by_keys, expressions, names
+from headgate.core.operator_spec import Grouped, OperatorSpec, Role
+from headgate.operators.pure.wording import aggregates, by_keys, expressions, names
 
 
 @model
@@ -49,6 +49,14 @@ class UpdatingAggregateSpec(OperatorSpec):
             *expressions("outputs", self.outputs),
             f"ttl: {format_duration(self.ttl_ms)}",
         ]
+
+    def grouped(self) -> Grouped:
+        return Grouped(
+            groups=tuple(k.expr for k in self.keys),
+            aggregates=aggregates(self.outputs, self.partials, self.rows),
+            beside="with a second INSERT INTO, into a sink of its own",
+            anew="all keys begin anew, with the rows from here on",
+        )
 
     def state_shape(self) -> list[object]:
         partials = [(p.name, p.merge) for p in self.partials]

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 from headgate.core.durations import format_title
 from headgate.core.graph import Hop, NamedExpr, Partial, Session, Window
-from headgate.core.model import model
-from headgate.core.operator_spec import OperatorSpec, Role
-from headgate.operators.pure.wording import by_keys, expressions, names
+from headgate.core.model import model, to_json
+from headgate.core.operator_spec import Grouped, OperatorSpec, Role
+from headgate.operators.pure.wording import aggregates, by_keys, expressions, names
 
 
 @model
@@ -50,6 +50,18 @@ class WindowAggregateSpec(OperatorSpec):
             *expressions("rows", self.rows),
             *expressions("outputs", self.outputs),
         ]
+
+    def grouped(self) -> Grouped:
+        beside = "with a second INSERT INTO, into a sink of its own"
+        if not isinstance(self.window, Session):
+            # Where a session begins depends on the rows that were seen, so the two may differ.
+            beside += ", or with a LEFT JOIN on the window and the keys, into the same sink"
+        return Grouped(
+            groups=(to_json(self.window).decode(), *(k.expr for k in self.keys)),
+            aggregates=aggregates(self.outputs, self.partials, self.rows),
+            beside=beside,
+            anew="the windows that are open begin anew, with the rows from here on",
+        )
 
     def state_shape(self) -> list[object]:
         partials = [(p.name, p.merge) for p in self.partials]

@@ -7,9 +7,17 @@ files are whole is what preparing the load finds out.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from headgate.core.compat import CodeChange, changed_code, find_problems, find_unsure
+from headgate.core.aggregate_change import AggregateChange
+from headgate.core.compat import (
+    CodeChange,
+    StateProblem,
+    changed_code,
+    find_problems,
+    find_unsure,
+)
 from headgate.core.errors import CheckpointInvalid, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import NO_EPOCH, Epoch, JobId, OperatorId
@@ -21,6 +29,7 @@ from headgate.state.protocol.graphs import read_graph
 from headgate.state.protocol.records import Manifest, OperatorCheckpointMetadata
 from headgate.state.protocol.writes import newest_claim
 from headgate.state.recovery.changed_graph import find_id_problems, never_refused
+from headgate.state.recovery.choices import Held, choices, held
 from headgate.state.recovery.examine import Examiner
 from headgate.state.recovery.loading import plan_subtasks
 
@@ -38,6 +47,11 @@ class OperatorVerdict:
     reason: str | None = None
     # What allows the state to be dropped.
     option: str | None = None
+    # If only its aggregates changed: which, and the ways to go on.
+    aggregates: AggregateChange | None = None
+    choices: tuple[str, ...] = ()
+    # How much is refused or dropped; None = nothing, or not known.
+    held: Held | None = None
 
 
 @model
@@ -85,6 +99,10 @@ class Verdict:
                 found = [each.operator for each in self.operators if each.fate == fate]
                 if found:
                     said.append(f"{what}: {', '.join(found)}")
+        for each in refused:
+            if each.choices:
+                said.append(f"what can be done about {each.operator}:")
+                said += [f"  {number}. {way}" for number, way in enumerate(each.choices, 1)]
         if refused:
             options = " ".join(each.option for each in refused if each.option)
             said.append(f"To drop it: {options}")
@@ -135,7 +153,7 @@ def judge(
     if old is None and manifest is None:
         empty = tuple(_verdict(graph, o.id, "empty") for o in graph.checkpointed())
         return Verdict(job=job, resumes=not refusals, operators=empty, refusals=tuple(refusals))
-    operators = _operators(old, graph, metadata, allow_drop)
+    operators = _operators(job, old, graph, metadata, allow_drop)
     kept = {each.operator for each in operators if each.fate == "kept"}
     try:
         plan_subtasks({o: m for o, m in metadata.items() if o in kept}, parallelism)
@@ -177,6 +195,7 @@ def _read(
 
 
 def _operators(
+    job: JobId,
     old: PipelineGraph | None,
     graph: PipelineGraph,
     metadata: dict[OperatorId, OperatorCheckpointMetadata],
@@ -192,16 +211,16 @@ def _operators(
             p for p in find_problems(old, graph, allow_drop) if p.operator not in harmless
         )
         before = [o for o in before if o not in harmless or _is_in(graph, o)]
-    reasons = {p.operator: p.reason for p in problems}
+    by_operator = {p.operator: p for p in problems}
     shown = old or graph
     found = []
     for operator in before:
-        reason = reasons.get(operator)
-        if reason is None:
-            found.append(_verdict(shown, operator, "kept"))
-        else:
+        verdict = _verdict(shown, operator, "kept")
+        problem = by_operator.get(operator)
+        if problem is not None:
             fate: Fate = "dropped" if operator in allow_drop else "refused"
-            found.append(_verdict(shown, operator, fate, reason))
+            verdict = _lost(job, verdict, fate, problem, metadata.get(operator))
+        found.append(verdict)
     known = set(before)
     found += [_verdict(graph, o.id, "empty") for o in graph.checkpointed() if o.id not in known]
     return tuple(found)
@@ -211,13 +230,29 @@ def _is_in(graph: PipelineGraph, operator: OperatorId) -> bool:
     return any(o.id == operator for o in graph.operators)
 
 
-def _verdict(
-    graph: PipelineGraph, operator: OperatorId, fate: Fate, reason: str | None = None
-) -> OperatorVerdict:
+def _verdict(graph: PipelineGraph, operator: OperatorId, fate: Fate) -> OperatorVerdict:
     titles = [o.title for o in graph.operators if o.id == operator]
-    option = None if reason is None else f"--allow-drop-state {operator}"
     title = (titles[0] if titles else "") or operator
-    return OperatorVerdict(operator=operator, title=title, fate=fate, reason=reason, option=option)
+    return OperatorVerdict(operator=operator, title=title, fate=fate)
+
+
+def _lost(
+    job: JobId,
+    verdict: OperatorVerdict,
+    fate: Fate,
+    problem: StateProblem,
+    entry: OperatorCheckpointMetadata | None,
+) -> OperatorVerdict:
+    change, state = problem.aggregates, held(entry)
+    return replace(
+        verdict,
+        fate=fate,
+        reason=problem.reason,
+        option=f"--allow-drop-state {problem.operator}",
+        aggregates=change,
+        choices=() if change is None else choices(job, problem.operator, change, state),
+        held=state,
+    )
 
 
 def _code_changes(

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.core.graph import NamedExpr, Operator, PipelineGraph, Udf
-from headgate.core.ids import Epoch, OperatorId
+from headgate.core.graph import NamedExpr, Operator, Partial, PipelineGraph, Tumble, Udf
+from headgate.core.ids import Epoch, OperatorId, Subtask
 from headgate.core.model import from_json, to_json
-from headgate.operators import ProcessSpec
+from headgate.operators import ProcessSpec, WindowAggregateSpec
 from headgate.state.protocol.graphs import write_graph
+from headgate.state.recovery.choices import held
+from headgate.state.recovery.examine import Examiner
 from headgate.state.recovery.verdict import CannotResume, Verdict, judge
 from tests.support.recovery_world import job, metadata, prepare
 from tests.support.state_world import JOB, SINK, SOURCE, WINDOW, DictStore, make_graph
@@ -129,6 +131,66 @@ def test_state_whose_records_are_damaged_is_left_to_the_recovery() -> None:
     store.objects[metadata(1)] = b"{"
     verdict = judged(store, make_graph(window="win2"), "anything")
     assert (verdict.resumes, verdict.epoch) == (True, None)
+
+
+# ---- aggregates ----
+
+
+def with_aggregates(*exprs: str, operator: str) -> PipelineGraph:
+    graph = make_graph(window=operator)
+    partials = tuple(Partial(name=f"p_{n}", expr=e, merge="sum") for n, e in enumerate(exprs))
+    outputs = tuple(NamedExpr(name=f"o{n}", expr=p.name) for n, p in enumerate(partials))
+    spec = WindowAggregateSpec(
+        window=Tumble(width_us=10), keys=(), partials=partials, outputs=outputs
+    )
+    replaced = (replace(o, spec=spec) if o.id == operator else o for o in graph.operators)
+    return replace(graph, operators=tuple(replaced))
+
+
+def test_other_aggregates_are_told_with_how_much_state_is_at_stake() -> None:
+    old = with_aggregates("count(*)", "sum(a)", operator=WINDOW)
+    new = with_aggregates("sum(b)", "count(*)", operator="win2")
+    # Two runs of each of two subtasks, of ten rows each.
+    store, writer = job(2)
+    write_graph(store, writer.generation, old)
+    (refused,) = judged(store, new, running=old).of("refused")
+    change, state = refused.aggregates, refused.held
+    assert change is not None
+    assert state is not None
+    assert (change.successor, change.added, change.removed, change.kept) == (
+        "win2",
+        ("sum(b)",),
+        ("sum(a)",),
+        ("count(*)",),
+    )
+    assert state.rows == 40
+    assert f"lost: at most 40 rows ({state.bytes} B)" in refused.choices[1]
+    (dropped,) = judged(store, new, WINDOW, running=old).of("dropped")
+    assert dropped.held == state
+
+
+def test_aggregates_of_other_rows_are_not_compared() -> None:
+    old = with_aggregates("count(*)", operator=WINDOW)
+    new = with_aggregates("count(*)", "sum(a)", operator="win2")
+    source = new.operator(OperatorId(SOURCE))
+    timed = replace(source, spec=replace(source.spec, event_time="at"))  # type: ignore[call-arg]
+    new = replace(new, operators=tuple(timed if o.id == SOURCE else o for o in new.operators))
+    (refused,) = judged(stored(old), new, running=old).of("refused")
+    assert (refused.aggregates, refused.choices) == (None, ())
+
+
+def test_runs_that_are_shared_or_past_are_not_counted_again() -> None:
+    store, _ = job(1)
+    entry = Examiner(store, JOB).metadata(Examiner(store, JOB).manifest(Epoch(1)))[WINDOW]
+    (first, *_) = entry.subtasks
+    shared = replace(entry, subtasks=(first, replace(first, subtask=Subtask(1))))
+    counted = held(shared)
+    assert counted is not None
+    assert counted.rows == 10
+    (table,) = first.tables
+    timed = tuple(replace(run, min_time=1, max_time=5) for run in table.runs)
+    past = replace(first, tables=(replace(table, runs=timed, horizon=6),))
+    assert held(replace(entry, subtasks=(past,))) is None
 
 
 # ---- the user's code ----
