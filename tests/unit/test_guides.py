@@ -40,7 +40,9 @@ def complaint(line: str) -> str | None:
     group: Any = typer.main.get_command(app)
     words = line.split()[1:]
     names = {entry.name for entry in COMMANDS}
-    if not words or words[0].isupper() or words[0] in ("--version", "--help") or "," in line:
+    # Prose about the program itself, and its own options, which are no command's.
+    own = {option for parameter in group.params for option in parameter.opts} | {"--help"}
+    if not words or words[0].isupper() or words[0] in own or "," in line:
         return None
     if words[0] not in names:
         return f"there is no command in: {line}"
