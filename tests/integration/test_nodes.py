@@ -271,10 +271,10 @@ def test_state_in_a_folder_is_not_placed_on_a_node_that_does_not_share_it(place:
 def test_wrong_token_is_refused_with_what_to_do(place: Place) -> None:
     service = place.serve(token=TOKEN)
     refused = place.node("a", service.url, token="some other words here")
-    assert refused.process.wait(timeout=60) == 1
+    assert refused.process.wait(timeout=60) == 2
     assert "wants its token" in refused.log()
     nameless = place.node("b", service.url)
-    assert nameless.process.wait(timeout=60) == 1
+    assert nameless.process.wait(timeout=60) == 2
     place.node("c", service.url, token=TOKEN)
     service.wait_for_node("c")
     assert set(service.nodes()) == {"c"}
@@ -311,7 +311,7 @@ def test_tls_with_the_right_authority_and_not_with_another(place: Place) -> None
     service.wait(job, lambda v: v["committed_epoch"] >= 2 and v["node"] == "a")
     for flags in (("--ca", str(other_ca)), ()):
         stranger = place.node("b", service.url, token=TOKEN, arguments=flags)
-        assert stranger.process.wait(timeout=60) == 1
+        assert stranger.process.wait(timeout=60) == 2
         assert "is not to be trusted" in stranger.log()
         assert "--ca" in stranger.log()
     command = [sys.executable, "-m", "headgate", "nodes", "--url", service.url, "--token", TOKEN]

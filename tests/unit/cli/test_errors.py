@@ -35,6 +35,8 @@ def headgate(folder: Path, *arguments: str) -> tuple[int, str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "totals.sql").write_text(QUERY)
+    # What is refused here is refused for something else than a missing input.
+    (tmp_path / "orders.json").touch()
     (tmp_path / "empty").mkdir()
     return tmp_path
 

@@ -111,6 +111,10 @@ def test_tab_offers_names_without_importing_what_they_name(
     assert ours <= {"headgate.cli", "headgate.cli.app", "headgate.cli.on_demand", "headgate.udf"}
 
 
-def test_completion_can_be_had_for_the_shells_that_people_use() -> None:
+def test_completion_can_be_had_for_the_shells_that_people_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Which shell is asking is found among the parents of this process, where there may be none.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     said, _ = modules_after("--show-completion", "bash")
     assert "complete -o default -F _headgate_completion headgate" in said

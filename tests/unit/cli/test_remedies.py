@@ -19,7 +19,7 @@ from headgate.cli.app import app
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "headgate"
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 # These have, or call, a command line of their own.
 OTHER_PROGRAMS = (
     "controller/processes/fleet.py",
@@ -27,10 +27,11 @@ OTHER_PROGRAMS = (
     "demo/",
     "engine/jvm/",
     "engine/worker/",
+    "warm/",
 )
 GAP = "\0"
 QUOTED = re.compile(r"`headgate ([^`]+)`")
-BARE = re.compile(r"(?<![\w/-])headgate ([a-z]+(?: [^\n`\"']*)?--[^\n`\"']*)")
+BARE = re.compile(r"(?<![\w/-])headgate ([a-z]+(?: [^\n`\"',]*)?--[^\n`\"',]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 

@@ -26,7 +26,7 @@ def test_the_example_plans(example: Example) -> None:
 def test_every_part_of_the_page_has_examples() -> None:
     parts = re.split(r"^## ", PATH.read_text(), flags=re.MULTILINE)[1:]
     without = [p.split("\n")[0] for p in parts if "```sql" not in p]
-    assert without == ["What is refused, and why", "Changing a pipeline"]
+    assert without == ["Types are checked first", "What is refused, and why", "Changing a pipeline"]
 
 
 def test_the_life_of_a_pipeline_shows_the_plan_of_the_readme() -> None:

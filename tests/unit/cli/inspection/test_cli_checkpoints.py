@@ -153,7 +153,7 @@ def test_with_several_jobs_one_must_be_named(headgate: CommandLine, state_dir: P
     three_epochs(state_dir, "shop")
     three_epochs(state_dir, "store")
     result = headgate("checkpoints")
-    assert result.code == 1
+    assert result.code == 2
     assert result.out == ""
     assert "name one with --job: shop, store" in result.err
     assert headgate("checkpoints", "--job", "store", "--json").json["job"] == "store"
@@ -166,7 +166,7 @@ def test_a_job_may_be_named_as_its_pipeline(headgate: CommandLine, state_dir: Pa
 
 def test_a_state_dir_that_is_not_there_is_not_made(headgate: CommandLine, state_dir: Path) -> None:
     result = headgate("checkpoints")
-    assert result.code == 1
+    assert result.code == 2
     assert f"there is no state folder '{state_dir}'" in result.err.replace("\n", "")
     assert not state_dir.exists()
 
@@ -174,7 +174,7 @@ def test_a_state_dir_that_is_not_there_is_not_made(headgate: CommandLine, state_
 def test_an_unknown_job_is_refused_by_name(headgate: CommandLine, state_dir: Path) -> None:
     three_epochs(state_dir)
     result = headgate("checkpoints", "--job", "nobody")
-    assert result.code == 1
+    assert result.code == 2
     assert "there is no job 'nobody'" in result.err
 
 

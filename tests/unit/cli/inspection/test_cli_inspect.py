@@ -97,5 +97,5 @@ def test_an_unknown_epoch_is_refused_with_what_there_is(
 ) -> None:
     three_epochs(state_dir)
     result = headgate("inspect", "9")
-    assert (result.code, result.out) == (1, "")
+    assert (result.code, result.out) == (2, "")
     assert "kept are the epochs 1 to 3" in result.err

@@ -68,7 +68,7 @@ def test_unknown_savepoint_is_named_with_those_there_are(
 ) -> None:
     shop = three_epochs(state_dir)
     refused = headgate("savepoints", "delete", "before")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "job shop has no savepoint 'before'; it has none" in refused.err
     named(shop, 1, "release")
     assert "it has release" in headgate("savepoints", "delete", "before").err

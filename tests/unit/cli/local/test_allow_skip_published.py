@@ -36,9 +36,16 @@ def headgate(query: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def forget_jobs(state: Path) -> None:
+    for file in (state / ".local").glob("jobs.db*"):
+        file.unlink()
+
+
 def test_damaged_epoch_is_skipped_only_if_it_is_allowed(query: Path) -> None:
     first = headgate(query, "run", "--checkpoint-interval", "100ms")
     assert first.returncode == 0, first.stderr
+    # Of a job that is finished nothing is asked of the store: only the store knows of this one.
+    forget_jobs(query.parent / "state")
     manifests = sorted((query.parent / "state").glob("numbers/generations/*/**/manifest.json"))
     manifests[-1].write_text("{")
     for command in ("run", "plan"):
@@ -50,6 +57,6 @@ def test_damaged_epoch_is_skipped_only_if_it_is_allowed(query: Path) -> None:
     assert "would resume" in headgate(query, "plan", "--allow-skip-published").stdout
     allowed = headgate(query, "run", "--allow-skip-published")
     assert allowed.returncode == 0, allowed.stderr
-    assert "set aside" in allowed.stdout
+    assert "set aside" in allowed.stderr
     # What was skipped is behind the job now: it needs no permission any more.
     assert headgate(query, "run").returncode == 0
