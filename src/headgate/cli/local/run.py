@@ -126,7 +126,7 @@ def run(
     if start is not None:
         from headgate.cli.local.start_from import start_from
 
-        # Not through the console: standard error may be lines of JSON, and names are not markup.
+        # Standard error may be lines of JSON, and names are not markup.
         said = start_from(spec.state_url, source=given.name, name=name, wanted=start)
         if not as_json:
             console.print(said, markup=False)
