@@ -357,33 +357,6 @@ def test_job_is_created_once_whoever_is_asked(site: Site) -> None:
         stop(first, "one")
 
 
-def test_preview_is_removed_after_its_service_and_not_taken_over(site: Site) -> None:
-    query = """CREATE TABLE numbers (counter BIGINT, subtask_index BIGINT)
-    WITH (connector = 'impulse', type = 'source', event_rate = '100');
-    SELECT counter FROM numbers;"""
-    with site.controller("a") as first, site.controller("b") as second:
-        answer = first.client.post(
-            "/api/v1/pipelines/preview", json={"sql": query, "seconds_max": 600}
-        )
-        assert answer.status_code == 201, answer.text
-        preview = answer.json()["id"]
-        until(lambda: first.get(f"/previews/{preview}")["state"] == "running")
-        assert len(first.workers(str(WORKER))) == 1
-        first.end(signal.SIGKILL)
-        # Its rows cannot be read any more: it is removed, not taken over.
-        until(lambda: _previews(site.database) == [])
-        assert not second.workers(str(WORKER))
-
-
-def _previews(database: str) -> list[str]:
-    engine = sa.create_engine(sa.make_url(database).set(drivername="postgresql+psycopg"))
-    with engine.connect() as connection:
-        query = sa.text("SELECT id FROM jobs WHERE id LIKE '\\_preview%'")
-        found = [str(job) for job in connection.execute(query).scalars()]
-    engine.dispose()
-    return found
-
-
 # ---- with Spark ------------------------------------------------------------------------------
 
 SPARK_SQL = """

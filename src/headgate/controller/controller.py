@@ -174,16 +174,11 @@ class Controller:
         spec: JobSpec,
         job: JobId | None = None,
         *,
-        for_headgate: bool = False,
         fresh: bool = False,
     ) -> JobId:
-        """Create a job and start it. Raises `UserError` if the id is taken or reserved.
-
-        With `for_headgate` it is nobody's job but the service's own, and its id is a reserved one.
-        """
-        if not for_headgate:
-            refuse_reserved(spec.name, what="pipeline")
-            refuse_reserved(job or "", what="job")
+        """Create a job and start it. Raises `UserError` if the id is taken or reserved."""
+        refuse_reserved(spec.name, what="pipeline")
+        refuse_reserved(job or "", what="job")
         job = JobId(check_name(job or new_job_id(spec.name), what="job"))
         check_spec(spec)
         facts = JobFacts(

@@ -18,7 +18,6 @@ from headgate.controller.processes.fleet import SPARES
 from headgate.controller.settings import Retention
 from headgate.core.ids import Generation, JobId
 from headgate.core.jvm_folder import elsewhere
-from headgate.core.names import RESERVED
 from headgate.core.ports import Clock
 
 LOGS, CACHE, SCRATCH, TRASH = "logs", "cache", "scratch", "trash"
@@ -52,11 +51,9 @@ class Folders:
         self.empty_trash()
 
     def forget(self, job: JobId) -> None:
-        """Remove what a deleted job leaves; its logs stay for a while, unless it was our own."""
+        """Remove what a deleted job leaves; its logs stay for a while."""
         self.discard(self._data_dir / CACHE / job)
         self.discard(self._data_dir / SCRATCH / job)
-        if job.startswith(RESERVED):
-            self.discard(self._data_dir / LOGS / job)
 
     def discard(self, path: Path) -> None:
         """Take the folder out of the way at once; the next sweep deletes it.

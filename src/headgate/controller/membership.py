@@ -30,7 +30,6 @@ from headgate.controller.store.leases import (
 from headgate.controller.troubles import Troubles
 from headgate.core.errors import ExternalError
 from headgate.core.ids import JobId
-from headgate.core.names import RESERVED
 
 log = logging.getLogger("headgate.controller.membership")
 
@@ -184,12 +183,11 @@ class Membership:
         """Return the jobs that no other controller drives.
 
         When the database was away for a while, those whose leases ran out then are not among them
-        at once. Headgate's own are left out: they are of use only to the service that made them.
+        at once.
         """
-        free = self._store.free_jobs(
+        return self._store.free_jobs(
             self.card.holder, is_dead_holder, expired=not self._keeper.is_back_only_now()
         )
-        return [job for job in free if not job.startswith(RESERVED)]
 
     def acquire(self, job: JobId) -> tuple[Lease | LeaseHeld, int]:
         """Ask for the job; return the answer, and when it was asked for."""

@@ -19,7 +19,6 @@ from headgate.controller.store.damaged import SalvagedJob, set_aside_if_damaged
 from headgate.controller.store.jobs import JobStore
 from headgate.core.errors import CheckpointInvalid, HeadgateError
 from headgate.core.ids import NO_EPOCH, Epoch, JobId
-from headgate.core.names import RESERVED
 from headgate.core.ports import ObjectStore
 from headgate.state.protocol import layout
 from headgate.state.protocol.epoch_log import read_log
@@ -67,7 +66,7 @@ def rebuild(
     rebuilt: list[JobId] = []
     for job in sorted({*salvaged, *_jobs_in(root)}):
         known = salvaged.get(job)
-        if job.startswith(RESERVED) or store.get_job(job) is not None:
+        if store.get_job(job) is not None:
             continue
         spec, newest, committed = _spec_of(job, known, root, state_url, limits)
         if spec is None:

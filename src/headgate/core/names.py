@@ -6,7 +6,7 @@ import re
 
 from headgate.core.errors import UserError
 
-# Jobs of Headgate's own begin so (`_preview-...`, `_spares`): they are removed without asking.
+# Folders of Headgate's own begin so, beside those of jobs (`_spares`).
 RESERVED = "_"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")

@@ -9,12 +9,11 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import uvicorn
 from starlette.concurrency import run_in_threadpool
 
-from headgate.components import absolute_state_url, configured_controller, local_data_dir
+from headgate.components import configured_controller
 from headgate.config import Config, ServerConfig, scheme_of
 from headgate.core.errors import ExternalError, UserError
 from headgate.server.app import create_app
@@ -55,10 +54,8 @@ def _quiet_end() -> Iterator[None]:
 
 def build_service(config: Config, advertise_url: str = "") -> Service:
     """Return the service as the settings say; nothing is started."""
-    state_url = absolute_state_url(config.state_url)
-    data_dir = Path(config.controller.data_dir or local_data_dir(state_url))
     controller = configured_controller(config, advertise_url=advertise_url, with_nodes=True)
-    return Service(controller, config, data_dir)
+    return Service(controller, config)
 
 
 class HeadgateServer(uvicorn.Server):

@@ -17,11 +17,14 @@ from starlette.exceptions import HTTPException
 from headgate.controller.membership import DrivenElsewhere
 from headgate.core.errors import (
     CheckpointInvalid,
+    ErrorInfo,
     ExternalError,
     HeadgateError,
     SqlError,
     UserError,
 )
+from headgate.planner.errors import render_error
+from headgate.planner.locate import place_of
 from headgate.state.recovery.verdict import CannotResume, Verdict
 
 log = logging.getLogger("headgate.server")
@@ -66,6 +69,8 @@ class SqlProblem(BaseModel):
     message: str
     line: int | None = None
     column: int | None = None
+    # The line with a caret below the place, of an error that came up when the text was run.
+    rendered: str | None = None
 
 
 class Problem(BaseModel):
@@ -97,6 +102,17 @@ class RefusedSql(SqlError):
     def __init__(self, error: SqlError, rendered: str) -> None:
         super().__init__(error.message, line=error.line, column=error.column, others=error.others)
         self.rendered = rendered
+
+
+def place_in(sql: str, udf_source: str | None, error: ErrorInfo | None) -> SqlProblem | None:
+    """Return where in the text stands what Spark has refused, if the error is of that kind."""
+    found = None if error is None else place_of(sql, udf_source, error)
+    if found is None:
+        return None
+    rendered = render_error(sql, found)
+    return SqlProblem(
+        message=found.message, line=found.line, column=found.column, rendered=rendered
+    )
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> Problem:

@@ -15,7 +15,7 @@ from headgate.core.messages import Progress
 from headgate.core.model import JsonValue
 from headgate.core.names import RESERVED
 from headgate.server.alarms import Alarm
-from headgate.server.problems import Problem
+from headgate.server.problems import Problem, SqlProblem
 from headgate.server.telemetry import Sample
 from headgate.state.recovery.verdict import Verdict
 
@@ -223,6 +223,8 @@ class JobDetail(JobView):
     spark: dict[str, str]
     allow_drop_state: list[str]
     allow_skip_published: bool
+    # Of an error that Spark has raised about an expression: where that stands in the SQL.
+    error_place: SqlProblem | None
 
 
 class ControllerView(BaseModel):
@@ -372,13 +374,24 @@ class JobMetrics(BaseModel):
     samples: list[Sample]
 
 
+PreviewState = Literal["starting", "running", "finished", "stopped", "failed"]
+
+
 class PreviewView(BaseModel):
+    """What a preview has shown so far. `starting`: Spark is; `stopped`: enough rows, or time."""
+
     id: str
-    state: str
+    state: PreviewState
     done: bool
     error: ErrorInfo | None
+    # Where in the SQL stands what Spark has refused.
+    place: SqlProblem | None
     truncated: bool
     rows: list[JsonValue]
+    # Read from the sources; those that could not be read were left out, and this is one.
+    rows_read: int
+    bad_rows: int
+    bad_sample: str | None
 
 
 class Health(BaseModel):

@@ -10,7 +10,6 @@ import logging
 import threading
 from collections import Counter
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from headgate.components import check_places, job_spec, process_code
@@ -26,6 +25,7 @@ from headgate.controller.status import JobStatus
 from headgate.core.errors import ObjectNotFound, SqlError, UserError
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import Epoch, JobId
+from headgate.core.masters import default_parallelism
 from headgate.core.model import to_python
 from headgate.core.names import refuse_reserved
 from headgate.core.ports import Clock, ObjectStore
@@ -35,8 +35,8 @@ from headgate.planner.explain import explain
 from headgate.server.alarms import AUTO_INTERVAL_MS, Alarm, find_alarms
 from headgate.server.event_log import EventLog
 from headgate.server.job_settings import respecified, with_settings
-from headgate.server.previews import Previews, is_preview
-from headgate.server.problems import RefusedSql, problem_of
+from headgate.server.previews import Previews
+from headgate.server.problems import RefusedSql, place_in, problem_of
 from headgate.server.schemas import (
     ControllerView,
     ForkJob,
@@ -60,6 +60,7 @@ from headgate.state.protocol.epoch_log import list_savepoints, read_log
 from headgate.state.recovery.fork import fork_checkpoint
 from headgate.state.recovery.verdict import Verdict
 from headgate.storage import job_folder, open_store
+from headgate.warm.worker import WarmWorker
 
 log = logging.getLogger("headgate.server")
 
@@ -69,9 +70,7 @@ SWEEP_SECONDS = 1.0
 class Service:
     """One per process. Owns the controller: `close` closes it."""
 
-    def __init__(
-        self, controller: Controller, config: Config, data_dir: Path, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, controller: Controller, config: Config, clock: Clock | None = None) -> None:
         self.controller = controller
         self.config = config
         # What the controller says happened at a time is compared with it.
@@ -83,7 +82,7 @@ class Service:
             streams_max=config.server.streams_max,
             life=f"{self.started_ms:x}",
         )
-        self.previews = Previews(controller, data_dir / "previews", self.clock)
+        self.previews = Previews(self._start_warm, self.clock)
         self.verdicts = Verdicts(controller, config.controller)
         self.commands = CommandThreads()
         # By state, as of the last sweep: a probe must not wait for the database.
@@ -107,11 +106,15 @@ class Service:
         self.events.close()
         if self._sweeper.is_alive():
             self._sweeper.join()
+        self.previews.close()
         self.controller.close()
 
+    def _start_warm(self) -> WarmWorker:
+        job = self.config.job
+        parallelism = job.parallelism or default_parallelism()
+        return WarmWorker(parallelism=parallelism, spark_conf=dict(job.spark))
+
     def _take(self, announcement: Announcement) -> None:
-        if is_preview(announcement.job):
-            return
         self.telemetry.take(announcement)
         body = {"event": type(announcement).__name__, **to_python(announcement)}
         kind = type(announcement).__name__
@@ -154,9 +157,8 @@ class Service:
             if found and not self._is_still_so(job, found):
                 found = ()
             self._tell_alarms(job, found, now_ms)
-        statuses = self.controller.job_statuses()
-        self.job_counts = dict(Counter(s.state for s in statuses if not is_preview(s.job)))
-        self.previews.sweep([status for status in statuses if is_preview(status.job)])
+        self.previews.sweep()
+        self.job_counts = dict(Counter(s.state for s in self.controller.job_statuses()))
 
     def _is_still_so(self, job: JobId, found: tuple[Alarm, ...]) -> bool:
         """Whether what was observed is still so: the job may be another controller's by now."""
@@ -230,7 +232,7 @@ class Service:
     def preview(self, wanted: NewPreview) -> PreviewView:
         graph = self.compile(wanted, preview=True)
         return self.previews.create(
-            graph, self.config, rows_max=wanted.rows_max, seconds_max=wanted.seconds_max
+            graph, wanted, rows_max=wanted.rows_max, seconds_max=wanted.seconds_max
         )
 
     # ---- jobs --------------------------------------------------------------------------------
@@ -239,12 +241,14 @@ class Service:
         return self._view(self.controller.job_status(job))
 
     def jobs(self) -> list[JobView]:
-        return [self._view(s) for s in self.controller.job_statuses() if not is_preview(s.job)]
+        return [self._view(s) for s in self.controller.job_statuses()]
 
     def job_detail(self, job: JobId) -> JobDetail:
         spec = self.controller.job_spec(job)
+        view = self.job(job)
         return JobDetail(
-            **dict(self.job(job)),
+            **dict(view),
+            error_place=place_in(spec.sql or "", spec.udf_source, view.error),
             sql=spec.sql,
             # The query may hold credentials.
             state_url=spec.state_url.partition("?")[0],

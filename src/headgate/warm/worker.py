@@ -40,6 +40,7 @@ from headgate.warm.messages import (
 END_SECONDS = 5.0
 LOG_TAIL_CHARS = 2_000
 ROWS_PER_BATCH = 100_000
+PROGRAM = ("-m", "headgate.warm")
 
 QueryEvent = Ready | Rows | Read | Ended | Gone
 Hear = Callable[[QueryEvent], None]
@@ -48,7 +49,13 @@ Hear = Callable[[QueryEvent], None]
 class WarmWorker:
     """One process with Spark. When it is gone, another one must be made."""
 
-    def __init__(self, *, parallelism: int, spark_conf: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        parallelism: int,
+        spark_conf: dict[str, str] | None = None,
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
         self.parallelism = parallelism
         self.started = time.monotonic()
         # Why there is no Spark, if the process has said so.
@@ -69,7 +76,7 @@ class WarmWorker:
             scratch_dir=str(self._folder),
         )
         with self._log.open("wb") as output, theirs:
-            command = [sys.executable, "-m", "headgate.warm", "--socket", str(theirs.fileno())]
+            command = [sys.executable, *program, "--socket", str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -119,7 +126,10 @@ class WarmWorker:
 
     def how_it_ended(self) -> str:
         """Say how the process ended, once it is gone."""
-        code = self._process.wait(END_SECONDS)
+        try:
+            code = self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "has closed its connection"
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def log_tail(self) -> str:

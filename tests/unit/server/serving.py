@@ -15,8 +15,10 @@ import httpx
 
 from headgate.config import Config, ControllerConfig, JobConfig, ServerConfig
 from headgate.server.listen import HeadgateServer, bind, build_service, url_of
+from headgate.server.previews import Previews
 from headgate.server.service import Service
 from tests.support.waiting import eventually
+from tests.support.warm_host import start_without_spark
 from tests.support.worker import WORKER
 
 PATIENCE_SECONDS = 120.0
@@ -97,6 +99,7 @@ def serving(
     """Run a service in this process until the block ends."""
     config = config or service_config(folder, token=token)
     service = build_service(config)
+    service.previews = Previews(start_without_spark, service.clock)
     listening = bind(config.server.host, config.server.port)
     ready = threading.Event()
     server = HeadgateServer(service, ready.set)

@@ -313,10 +313,10 @@ def test_preview_shows_rows_and_leaves_nothing_behind(running: Running, tmp_path
 
     assert eventually(done)
     shown = running.get(f"/api/v1/previews/{preview}")
+    assert (shown["state"], shown["error"], shown["place"]) == ("stopped", None, None)
     assert shown["rows"] == [{"n": n} for n in range(5)]
     assert not (tmp_path / "out").exists()
     assert preview not in [view["job"] for view in running.get("/api/v1/jobs")]
-    assert eventually(lambda: not (running.folder / "data" / "previews" / preview).exists())
     assert running.client.delete(f"/api/v1/previews/{preview}").status_code == 204
     assert problem(running, "GET", f"/api/v1/previews/{preview}")["status"] == 404
 

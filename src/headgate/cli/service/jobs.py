@@ -108,6 +108,9 @@ def print_job(console: Console, job: dict[str, Any]) -> None:
     if job["error"]:
         lines.append(("error", f"{job['error']['message']} (code {job['error']['code']})"))
     print_table(console, ("", ""), lines)
+    place = job.get("error_place")
+    if place is not None:
+        console.print(place["rendered"], markup=False, highlight=False, soft_wrap=True)
 
 
 def _driver_lines(job: dict[str, Any]) -> list[tuple[str, str]]:

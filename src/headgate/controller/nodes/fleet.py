@@ -16,7 +16,6 @@ from headgate.controller.processes.logs import LogFound, read_log
 from headgate.controller.rules.spec import JobSpec
 from headgate.core.ids import Generation, JobId
 from headgate.core.messages import ControllerMessage, SpareSettings
-from headgate.core.names import RESERVED
 
 # Of so many generations of a job it is remembered where they ran.
 PLACES_KEPT = 20
@@ -52,8 +51,6 @@ class Placements:
         """Reserve; return None if granted, or why not. Repeating is harmless."""
         spec = self._spec_of(job)
         need = need_of(master=spec.master, parallelism=slots, state_url=spec.state_url)
-        # Headgate's own jobs, previews, hand their rows over on this machine.
-        mode: Workers = "here" if job.startswith(RESERVED) else self._mode
         sessions = self._nodes.sessions()
         with self._lock:
             offers = self._offers(sessions, without=job)
@@ -62,7 +59,7 @@ class Placements:
                 if earlier == job:
                     break
                 reserved |= nodes
-            chosen = choose(need, offers, mode, reserved=reserved)
+            chosen = choose(need, offers, self._mode, reserved=reserved)
             if isinstance(chosen, Waits):
                 self._held.pop(job, None)
                 if chosen.for_nodes:

@@ -116,12 +116,6 @@ def test_lost_node_is_waited_for_before_the_worker_is_here(yard: Yard) -> None:
     assert yard.placements.acquire(ONE, 2) == "needs 2 slots; node a is lost"
 
 
-def test_headgates_own_jobs_are_always_here(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, mode="nodes")
-    assert yard.placements.acquire(JobId("_preview-1"), 2) is None
-    assert yard.place(JobId("_preview-1")) is None
-
-
 def test_state_that_no_node_shares_is_refused_where_nodes_are_demanded(tmp_path: Path) -> None:
     yard = Yard(tmp_path, mode="nodes")
     yard.spec = JobSpec(name="p", sql="SELECT 1", state_url="/var/state")
