@@ -132,6 +132,8 @@ class Progress:
     lag_rows: int | None = None
     # The same by parts of a source (partitions of a topic), of sources that have any.
     lags: dict[OperatorId, dict[str, int]] = {}  # noqa: RUF012
+    # How long the micro-batch has run that runs as this is said; 0 = none does.
+    batch_running_ms: float = 0.0
     last_batch_ms: float = 0.0
     last_batch_rows: int = 0
     # Where the last micro-batch's time went, in milliseconds: building the plan, running it in

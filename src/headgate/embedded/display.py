@@ -101,6 +101,8 @@ _QUIET = ("created", "compiling", "restarting")
 _WITHOUT_REASON = ("failing", "failed")
 # From here on the time is shown that something has taken.
 _LONG_SECONDS = 1.0
+# Micro-batches take a while; of one that takes longer a person is told.
+_LONG_BATCH_SECONDS = 5.0
 # Totals never go back while somebody looks: after a failure, rows are read again.
 _TOTALS = ("rows_in", "rows_out", "rows_late", "rows_bad")
 
@@ -129,6 +131,8 @@ class RunDisplay:
     # What it waits for outside of Headgate, like space on a disk.
     waiting_for: str = ""
     _seen: tuple[float, int] = (0.0, 0)
+    # When the worker last said how far it is.
+    _heard: float = 0.0
     _live: Live | None = None
 
     @contextmanager
@@ -252,6 +256,7 @@ class RunDisplay:
         self._take(
             replace(
                 self.progress,
+                batch_running_ms=0.0,
                 watermark=note.watermark,
                 rows_in=counts.rows_in,
                 rows_out=counts.rows_out,
@@ -261,7 +266,7 @@ class RunDisplay:
         )
 
     def _take(self, progress: Progress) -> None:
-        now = time.monotonic()
+        self._heard = now = time.monotonic()
         then, rows = self._seen
         if then and progress.rows_in >= rows:
             self.rows_per_second = (progress.rows_in - rows) / max(now - then, 1e-3)
@@ -297,16 +302,27 @@ class RunDisplay:
             parts.append((f"  {waits}", "yellow"))
         return Text.assemble(*parts)
 
+    def _long_batch(self) -> str:
+        """Say for how long the micro-batch has run, if that is unusually long."""
+        running_ms = self.progress.batch_running_ms
+        if not running_ms:
+            return ""
+        seconds = running_ms / 1000 + time.monotonic() - self._heard
+        if seconds < _LONG_BATCH_SECONDS:
+            return ""
+        return f"batch running for {format_duration(int(seconds) * 1000)}"
+
     def _waits_for(self) -> str:
         """Say what is being waited for, and for how long already."""
         seconds = time.monotonic() - self._entered
         if self._stopping:
-            what = self.doing()
+            what = self._long_batch() or self.doing()
             return self._stopping.replace("stopping", f"stopping: {what}" if what else "stopping")
         if self.waiting_for:
             return self.waiting_for
         if self.state == "running":
-            return self.progress.waiting_for and f"waiting for {self.progress.waiting_for}"
+            waiting = self.progress.waiting_for
+            return f"waiting for {waiting}" if waiting else self._long_batch()
         said = self.doing()
         if self.state == "recovering" or not said or seconds < _LONG_SECONDS:
             return said

@@ -271,3 +271,19 @@ def test_resumed_job_shows_its_checkpoint_and_never_counts_back() -> None:
     again = Progress(rows_in=2_000, rows_out=300)
     display.show(ProgressMade(job=JOB, at_ms=0, generation=Generation(5), progress=again))
     assert display.totals() == "3,000 rows in, 300 out"
+
+
+@pytest.mark.parametrize(("running_ms", "said"), [(40_200, True), (1_000, False), (0, False)])
+def test_batch_that_takes_long_is_told_while_it_runs_and_while_it_is_waited_for(
+    running_ms: int, said: bool
+) -> None:
+    display = RunDisplay(Console(file=io.StringIO(), width=200), doing=lambda: "")
+    moved = StateChanged(job=JOB, at_ms=0, before="scheduling", after="running", reason="")
+    progress = Progress(batches=3, batch_running_ms=running_ms)
+    display.show(moved)
+    display.show(ProgressMade(job=JOB, at_ms=0, generation=Generation(1), progress=progress))
+    assert ("batch running for 40" in display._status().plain) is said
+    display.stopping()
+    shown = display._status().plain
+    assert ("stopping: batch running for 40" in shown) is said
+    assert "Ctrl-C again stops at once" in shown

@@ -223,7 +223,9 @@ class _Heart:
     def _beat(self) -> None:
         interval = self._start.settings.heartbeat_interval_ms / 1000
         while not self._stopped.wait(interval):
-            progress = self._begun if self._loop is None else self._loop.progress
+            progress = self._begun
+            if (loop := self._loop) is not None:
+                progress = replace(loop.progress, batch_running_ms=loop.batch_running_ms)
             if self._executors is not None:
                 progress = replace(
                     progress,

@@ -100,6 +100,7 @@ class WorkerLoop:
         self._stepping = False
         self._work: deque[Work] = deque()
         self._wake_at: float | None = None
+        self._batch_began: float | None = None
         self._over = False
         self._failure: ErrorInfo | None = None
         self._crash: BaseException | None = None
@@ -107,6 +108,12 @@ class WorkerLoop:
     @property
     def progress(self) -> Progress:
         return self._state.progress
+
+    @property
+    def batch_running_ms(self) -> float:
+        """How long the micro-batch has run that runs now; asked by other threads."""
+        began = self._batch_began
+        return 0.0 if began is None else (time.monotonic() - began) * 1000
 
     def run(self) -> ErrorInfo | None:
         """Run until the rules say that it is over; return why it failed, if it did.
@@ -255,7 +262,11 @@ class WorkerLoop:
     def _run_batch(self, work: RunBatch) -> BatchDone:
         failpoint("worker.before_batch")
         before, started = self._tables, time.perf_counter()
-        result = self._engine.run(BatchRequest(self._context(work), work.cut), before)
+        self._batch_began = time.monotonic()
+        try:
+            result = self._engine.run(BatchRequest(self._context(work), work.cut), before)
+        finally:
+            self._batch_began = None
         failpoint("worker.after_batch")
         self._tables = result.state
         self._scratch.passed_batch(before, result.state, barrier=work.barrier)
