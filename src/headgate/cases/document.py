@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from headgate.cases.yaml_text import Document, YamlError, parse
 from headgate.core.durations import parse_nanoseconds
 from headgate.core.errors import UserError
+from headgate.core.suggestions import closest
 
 # Stands for the rows of a bare SELECT, and for the only sink there is.
 RESULT = "result"
@@ -253,8 +253,8 @@ def _said(file: Path, document: Document, error: Any) -> str:
     match error["type"]:
         case "extra_forbidden":
             known = _keys_at(path)
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
+            near = closest(str(key), known)
+            hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(known)}"
             text = f"unknown key '{key}': {hint}"
         case "missing":
             text = f"'{key}' is missing"

@@ -7,7 +7,6 @@ its `bad_data`. So a row is written as its table would have it outside, and pars
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import json
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from headgate.cases.document import CaseFileError, GivenRows, Row
 from headgate.connectors.formats.options import SourceFormat
 from headgate.connectors.registry import connector
 from headgate.core.graph import Column
+from headgate.core.suggestions import closest
 from headgate.operators import LookupJoinSpec, SourceSpec
 
 # What a row may say beside its columns: the text itself, what a change does, and the event time
@@ -202,6 +202,6 @@ def check_columns(
     for name in row:
         if name in known or name in also:
             continue
-        near = difflib.get_close_matches(name, [*known, *also], n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"its columns are {', '.join(known)}"
+        near = closest(name, [*known, *also])
+        hint = f"did you mean '{near}'?" if near else f"its columns are {', '.join(known)}"
         raise CaseFileError(f"'{table}' has no column '{name}': {hint}")

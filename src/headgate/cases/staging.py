@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from headgate.cases.script import ScriptStep
 from headgate.core.durations import parse_nanoseconds
 from headgate.core.graph import PipelineGraph
 from headgate.core.ids import OperatorId
+from headgate.core.suggestions import closest
 from headgate.operators import LookupJoinSpec, SinkSpec, SourceSpec
 from headgate.planner import plan
 
@@ -131,8 +131,8 @@ def _check_name(name: str, known: Iterable[str], said: str) -> None:
     names = sorted(known)
     if name in names:
         return
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"there is {', '.join(names) or 'none'}"
+    near = closest(name, names)
+    hint = f"did you mean '{near}'?" if near else f"there is {', '.join(names) or 'none'}"
     raise CaseFileError(f"{said} '{name}': {hint}")
 
 

@@ -148,6 +148,9 @@ def describe(state: JobState, waiting_for: str = "", *, now_ms: int | None = Non
 
 def _next_try(state: Recovering, now_ms: int | None) -> str:
     limits = state.facts.limits
+    if not state.facts.restarts_used:
+        # Nothing that the job did: its controller ended, or an executor was lost.
+        return state.reason
     most = "" if limits.restarts_max == UNLIMITED else f" of {limits.restarts_max}"
     left_ms = 0 if now_ms is None else state.not_before_ms - now_ms
     when = f" in {math.ceil(left_ms / 1000)} s" if left_ms > 0 else ""

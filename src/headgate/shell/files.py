@@ -16,6 +16,7 @@ from typing import Any
 
 from headgate.core.errors import UserError
 from headgate.core.model import JsonValue
+from headgate.core.suggestions import closest
 from headgate.shell.inference import (
     InferredColumn,
     columns_of_objects,
@@ -108,14 +109,13 @@ def _files(path: str) -> list[Path]:
 
 
 def _no_such_file(path: str, given: Path) -> str:
-    import difflib
 
     folder = given.parent
     names = sorted(f.name for f in folder.iterdir()) if folder.is_dir() else []
-    close = difflib.get_close_matches(given.name, names, n=1)
-    meant = f": did you mean '{(folder / close[0]) if str(folder) != '.' else close[0]}'?"
+    near = closest(given.name, names)
+    meant = f": did you mean '{(folder / near) if str(folder) != '.' and near else near}'?"
     here = f", seen from {Path.cwd()}" if not given.is_absolute() else ""
-    return f"there is no file '{path}'{here}" + (meant if close else "")
+    return f"there is no file '{path}'{here}" + (meant if near else "")
 
 
 def _split_glob(path: str) -> tuple[str, str]:
