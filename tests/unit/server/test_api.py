@@ -56,6 +56,19 @@ def test_refused_sql_is_answered_with_place_and_caret(running: Running) -> None:
     assert problem(running, "GET", "/api/v1/pipelines/x")["status"] == 404
 
 
+def test_all_errors_of_a_sql_text_come_at_once(running: Running, tmp_path: Path) -> None:
+    text = sql(tmp_path).replace("SELECT counter", "SELECT count_er, subtaskindex")
+    found = problem(running, "POST", "/api/v1/pipelines", json={"name": "x", "sql": text})
+    assert [error["message"].partition(" not found")[0] for error in found["sql_errors"]] == [
+        "column 'count_er'",
+        "column 'subtaskindex'",
+    ]
+    assert (found["line"], found["column"]) == tuple(
+        found["sql_errors"][0][part] for part in ("line", "column")
+    )
+    assert found["rendered"].count("^") == 2
+
+
 def test_validation_answers_with_plan_or_problem(running: Running, tmp_path: Path) -> None:
     good = running.post("/api/v1/pipelines/validate", {"sql": sql(tmp_path)}, status=200)
     assert good["valid"]
