@@ -76,7 +76,9 @@ fuzz: setup
 soak: setup servers
 	@$(BIN)/python -m tests.faults.soak --kills $(KILLS)
 	@$(BIN)/python -m tests.servers.test_kills --kills $(SERVER_KILLS)
-	@FAULTS=all $(BIN)/python -m pytest tests/faults tests/hosts tests/integration/test_executors_come_and_go.py
+	@FAULTS=all $(BIN)/python -m pytest tests/faults tests/hosts tests/contracts/test_cleanup_slices_s3.py \
+	  tests/integration/test_exactly_once.py tests/integration/test_executors.py \
+	  tests/integration/test_executors_come_and_go.py
 
 # One small job through many micro-batches: what of it grows? An hour or more; writes docs/endurance.md.
 endurance: setup

@@ -36,6 +36,7 @@ from headgate.core.messages import (
 from headgate.core.ports import ObjectStore
 from headgate.state.recovery.backend import NoCheckpoint
 from headgate.storage import job_folder, open_store
+from tests.support.needed import in_soak
 from tests.support.s3 import FaultyProxy, slow
 from tests.support.state_world import WINDOW, Writer, make_graph
 from tests.support.stores import DictStore
@@ -163,7 +164,7 @@ class ScheduleOnS3(Loop):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("interval_ms", [10_000, 1_000])
+@pytest.mark.parametrize("interval_ms", [10_000, pytest.param(1_000, marks=in_soak)])
 def test_cleanups_keep_up_and_hold_no_checkpoint_up_for_more_than_their_slice(
     proxy: FaultyProxy, s3_endpoint: str, tmp_path: Path, interval_ms: int
 ) -> None:

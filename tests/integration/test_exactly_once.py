@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.cli import HeadgateProcess
+from tests.support.needed import in_soak
 
 ROWS = 100_000
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -120,7 +121,7 @@ class Slice:
         return [tuple(row[name] for name in names) for row in rows]
 
 
-@pytest.fixture(params=[pytest.param("single_file", marks=pytest.mark.verify), "filesystem"])
+@pytest.fixture(params=[pytest.param("single_file", marks=in_soak), "filesystem"])
 def job(request: pytest.FixtureRequest, tmp_path: Path, orders: Path) -> Slice:
     return Slice(tmp_path, orders, request.param)
 
@@ -136,6 +137,7 @@ def assert_exact(job: Slice, expected: set[tuple[Any, ...]]) -> None:
     assert set(published) == expected
 
 
+@pytest.mark.parametrize("job", ["single_file", "filesystem"], indirect=True)
 def test_straight_through(job: Slice, expected: set[tuple[Any, ...]]) -> None:
     process = job.finish()
     assert len(process.notes("CheckpointNote")) > 1

@@ -21,6 +21,7 @@ from tests.integration.test_exactly_once import (  # noqa: F401 - fixtures
     orders,
 )
 from tests.support.cli import HeadgateProcess, run_cli
+from tests.support.needed import in_soak
 from tests.support.spark_cluster import SparkCluster
 
 PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -174,6 +175,7 @@ class Counting(ProcessOperator):
 TENFOLD = "@udf\ndef tenfold(x: int) -> int:\n    return x * 10\n"
 
 
+@in_soak
 def test_user_code_travels_with_the_job_and_is_read_by_no_executor(
     tmp_path: Path, mixed: SparkCluster, package: Path
 ) -> None:

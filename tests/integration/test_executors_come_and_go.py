@@ -222,6 +222,7 @@ def test_an_executor_frozen_for_longer_than_sparks_patience_changes_nothing(
     assert_exact(job, nested)
 
 
+@in_soak
 def test_executors_that_are_decommissioned_and_added_change_nothing(
     tmp_path: Path,
     cluster: SparkCluster,
