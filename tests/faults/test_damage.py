@@ -104,7 +104,7 @@ def refuse_lost_records(stand: Stand) -> None:
     stand.wait_for_state("failed")
     error = stand.view()["error"]
     assert error["code"] == "records_lost", error
-    assert "headgate doctor --repair" in error["message"]
+    assert f"headgate doctor --job {stand.job} --repair" in error["message"]
     for path in taken:
         path.with_suffix(".taken").rename(path)
     stand.tell("restart")
