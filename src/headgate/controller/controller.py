@@ -6,17 +6,13 @@ Read `step.py` for what is decided, `runner.py` for how it is carried out; this 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import secrets
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from headgate.controller.announcements import Announcement, Announcer
 from headgate.controller.assembling import (
@@ -26,6 +22,7 @@ from headgate.controller.assembling import (
     job_for_spare,
     spark_needs,
 )
+from headgate.controller.driving import Driving
 from headgate.controller.effects.ports import JobPorts
 from headgate.controller.folders import SCRATCH
 from headgate.controller.housekeeping import Housekeeping
@@ -46,38 +43,24 @@ from headgate.controller.rules.job_facts import JobFacts, RestartMode, StopMode
 from headgate.controller.rules.limits import Limits
 from headgate.controller.rules.notes import CheckpointNote
 from headgate.controller.rules.spec import JobSpec
-from headgate.controller.rules.state import is_terminal
 from headgate.controller.rules.states.created import Created
 from headgate.controller.runner import JobRunner
 from headgate.controller.settings import ControllerSettings
 from headgate.controller.status import JobStatus, describe, status_of
 from headgate.controller.store.history import HistoryEntry
 from headgate.controller.store.jobs import JobStore, StoredJob
-from headgate.controller.store.leases import Lease, LeaseHeld
+from headgate.controller.store.leases import Lease
 from headgate.controller.store.pipelines import PipelineStore
 from headgate.controller.store.tables import name_of_database
 from headgate.controller.troubles import Troubles
 from headgate.controller.waiting import wait_for_status
 from headgate.controller.workforce import Workforce
-from headgate.core.errors import ExternalError, HeadgateError, UserError
+from headgate.core.errors import UserError
 from headgate.core.ids import NO_GENERATION, Generation, JobId
 from headgate.core.messages import SpareSettings
 from headgate.core.names import check_name, refuse_reserved
 from headgate.core.ports import Clock
 from headgate.storage import RequestCounts, has_objects, job_folder, open_store
-
-log = logging.getLogger("headgate.controller")
-
-JOB_THREADS = 4
-COMMAND_TIMEOUT_SECONDS = 30.0
-
-
-@dataclass
-class _Driven:
-    """A job that this controller drives."""
-
-    runner: JobRunner
-    executor: ThreadPoolExecutor
 
 
 class Controller:
@@ -96,8 +79,6 @@ class Controller:
         self._clock = clock or self._store.clock()
         self._data_dir = Path(settings.data_dir).absolute()
         self._troubles = Troubles(name_of_database(settings.database_url))
-        self._lock = threading.RLock()
-        self._jobs: dict[JobId, _Driven] = {}
         # How to ask for the requests to each job's store since it was taken up here.
         self._requests: dict[JobId, Callable[[], RequestCounts]] = {}
         self._takes_up = True
@@ -125,6 +106,15 @@ class Controller:
             said=self._announcer.all_progress,
             troubles=self._troubles,
         )
+        self._driving = Driving(
+            self._store,
+            self._clock,
+            self.membership,
+            self._fleet,
+            self._announcer,
+            self._troubles,
+            self._prepare,
+        )
         self._chores = threading.Thread(target=self._do_chores, name="chores", daemon=True)
 
     # ---- life --------------------------------------------------------------------------------
@@ -137,25 +127,18 @@ class Controller:
         self._takes_up = take_up
         self._workforce.start()
         self.membership.start()
-        self._take_up_all()
+        self._take_up_free()
         self._chores.start()
 
     def close(self) -> None:
         """Stop driving: workers are killed, jobs stay as they are stored, leases are given back."""
         self._closed.set()
+        self._driving.take_up_no_more()
         self._lost.put(None)
         if self._chores.is_alive():
             self._chores.join()
         self.membership.close()
-        with self._lock:
-            driven = list(self._jobs.values())
-            self._jobs.clear()
-        for job in driven:
-            job.runner.close()
-        self._workforce.close()
-        for job in driven:
-            job.executor.shutdown(wait=True)
-        self.membership.leave(job.runner.lease for job in driven)
+        self._driving.close(self._workforce.close)
         self._housekeeping.empty_trash()
         self._store.close()
 
@@ -190,12 +173,12 @@ class Controller:
             # Whatever is in the store, under whichever generation, is ignored.
             ignore_before=Generation(1) if fresh else NO_GENERATION,
         )
-        with self._lock:
+        with self._driving.lock:
             holder = self.membership.card.holder
             self._store.create_job(job, spec, Created(facts=facts), facts.entered_ms, holder=holder)
             # One of its name may have been deleted, by another controller too.
             self._fleet.forget(job)
-            self._drive(job).runner.start()
+            self._driving.drive(job).start()
         return job
 
     def attach_job(self, spec: JobSpec, *, fresh: bool = False) -> JobId:
@@ -208,12 +191,12 @@ class Controller:
         """
         job = self.job_of(spec)
         check_spec(spec)
-        with self._lock:
+        with self._driving.lock:
             if self._store.get_job(job) is None:
                 return self.create_job(spec, job, fresh=fresh)
         mode: RestartMode = "ignore_state" if fresh else "safe"
         restart = RestartRequested(mode=mode, parallelism=spec.parallelism, limits=spec.limits)
-        self._command(job, restart, spec)
+        self._driving.command(job, restart, spec)
         return job
 
     def job_of(self, spec: JobSpec) -> JobId:
@@ -233,7 +216,7 @@ class Controller:
         return None if self._store.get_job(job) is None else self.job_status(job)
 
     def stop_job(self, job: JobId, mode: StopMode = "checkpoint") -> None:
-        self._command(job, StopRequested(mode=mode))
+        self._driving.command(job, StopRequested(mode=mode))
 
     def restart_job(
         self,
@@ -248,19 +231,19 @@ class Controller:
         if spec is not None:
             check_spec(spec)
         restart = RestartRequested(mode=mode, parallelism=parallelism, limits=limits)
-        self._command(job, restart, spec)
+        self._driving.command(job, restart, spec)
 
     def rescale_job(self, job: JobId, parallelism: int) -> None:
         if parallelism < 1:
             raise UserError("the parallelism must be at least 1", code="parallelism")
-        self._command(job, RescaleRequested(parallelism=parallelism))
+        self._driving.command(job, RescaleRequested(parallelism=parallelism))
 
     def trigger_checkpoint(self, job: JobId) -> None:
-        self._command(job, CheckpointRequested())
+        self._driving.command(job, CheckpointRequested())
 
     def savepoint(self, job: JobId, name: str) -> None:
         refuse_reserved(name, what="savepoint")
-        self._command(job, SavepointRequested(name=check_name(name, what="savepoint")))
+        self._driving.command(job, SavepointRequested(name=check_name(name, what="savepoint")))
 
     def delete_job(self, job: JobId) -> None:
         """Forget a job that has ended; its checkpoints are not touched."""
@@ -268,12 +251,12 @@ class Controller:
             raise UserError(f"job {job} is not at its end: stop it first", code="job_alive")
         # Whoever drives it may be starting it again just now.
         self.membership.need_driver(job)
-        self._release(job, lost=True)
+        self._driving.release(job, lost=True)
         self._store.delete_job(job)
         self._fleet.forget(job)
         self._housekeeping.forget(job)
         self._announcer.forget(job)
-        with self._lock:
+        with self._driving.lock:
             self._requests.pop(job, None)
 
     @property
@@ -295,30 +278,28 @@ class Controller:
 
     def job_status(self, job: JobId) -> JobStatus:
         """Return the job as it is now. Raises `UserError` if there is no such job."""
-        stored = self._stored(job)
-        return self._status(
-            stored, Elsewhere() if self._is_driven(job) else self.membership.look(job)
-        )
+        stored, here = self._driving.stored(job), self._driving.is_driven(job)
+        return self._status(stored, Elsewhere() if here else self.membership.look(job))
 
     def doing(self, job: JobId) -> str:
         """Say what a job that is driven here is doing; without asking the database, which may hang.
 
         Empty if it is not driven here.
         """
-        driven, said = self._jobs.get(job), self._announcer.progress(job)
-        if driven is None:
+        runner, said = self._driving.runner(job), self._announcer.progress(job)
+        if runner is None:
             return ""
-        if driven.runner.waiting_for:
-            return driven.runner.waiting_for
+        if runner.waiting_for:
+            return runner.waiting_for
         waiting_for = said.progress.waiting_for if said is not None else ""
-        return describe(driven.runner.state, waiting_for, now_ms=self._clock.now_ms())
+        return describe(runner.state, waiting_for, now_ms=self._clock.now_ms())
 
     def job_statuses(self) -> list[JobStatus]:
         elsewhere = self.membership.look()
         return [self._status(stored, elsewhere) for stored in self._store.list_jobs()]
 
     def job_spec(self, job: JobId) -> JobSpec:
-        return self._stored(job).spec
+        return self._driving.stored(job).spec
 
     def job_history(self, job: JobId, *, limit: int = 1_000) -> list[HistoryEntry]:
         return self._store.read_history(job, limit=limit)
@@ -328,7 +309,7 @@ class Controller:
 
     def store_requests(self, job: JobId) -> RequestCounts:
         """Return the requests made here to the job's store since the job was taken up here."""
-        with self._lock:
+        with self._driving.lock:
             requests = self._requests.get(job, RequestCounts)
         return requests()
 
@@ -363,107 +344,28 @@ class Controller:
 
     # ---- driving -----------------------------------------------------------------------------
 
-    def _command(self, job: JobId, event: Event, spec: JobSpec | None = None) -> None:
-        """Have the job's runner take the command; when this returns, it is stored.
-
-        A new spec is stored before. Raises `ExternalError` if it is not certain that the command
-        was taken: nobody should believe that a job stops which another controller, that never heard
-        of it, runs on.
-        """
-        with self._lock:
-            self._stored(job)
-            runner = self._drive(job, spec).runner
-            command = runner.command(event)
-            # A job that is taken up for the command hears it before it is started in any other way.
-            runner.start()
-        if not command.done.wait(COMMAND_TIMEOUT_SECONDS):
-            raise ExternalError(
-                f"job {job} has not taken the command within {COMMAND_TIMEOUT_SECONDS:.0f} s;"
-                " it may still take it: look at the job before you repeat it",
-                code="timeout",
-            )
-        if command.lost:
-            raise ExternalError(
-                f"this controller let go of job {job} before the command was stored for certain:"
-                " look at the job, and repeat the command if it was not taken",
-                code="command_lost",
-            )
-
-    def _is_driven(self, job: JobId) -> bool:
-        driven = self._jobs.get(job)
-        return driven is not None and not driven.runner.is_over
-
-    def _drive(self, job: JobId, spec: JobSpec | None = None) -> _Driven:
-        """Return the job's runner, to be started if the job is taken up only now.
-
-        The new spec is stored only if the job is ours to drive, and before it is compiled.
-        """
-        with self._lock:
-            if self._is_driven(job):
-                if spec is not None:
-                    self._store.update_spec(job, spec, self._clock.now_ms())
-                return self._jobs[job]
-            taken = self._take_up(job, spec)
-            if isinstance(taken, LeaseHeld):
-                raise self.membership.refusal(job)
-            return taken
-
-    def _take_up(self, job: JobId, spec: JobSpec | None = None) -> _Driven | LeaseHeld:
-        lease, asked_ms = self.membership.acquire(job)
-        if isinstance(lease, LeaseHeld):
-            return lease
-        if spec is not None:
-            self._store.update_spec(job, spec, self._clock.now_ms())
-        # Read after the lease was taken: from now on nobody else changes it.
-        stored = self._stored(job)
+    def _prepare(self, job: JobId, lease: Lease) -> JobPorts:
+        """Return the ports of a job that was just taken up."""
         # The workers of a controller that was killed could not clean up after themselves.
         self._housekeeping.discard(self._data_dir / SCRATCH / job)
-        executor = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix=f"actions-{job}")
-        runner = JobRunner(
-            stored,
-            lease,
-            self._store,
-            self._ports(job, lease),
-            executor,
-            self._announcer.announce,
-            self._troubles,
-        )
-        driven = _Driven(runner, executor)
-        if (before := self._jobs.get(job)) is not None:
-            before.executor.shutdown(wait=False)
-        self._jobs[job] = driven
-        self.membership.keep(runner, asked_ms)
-        return driven
-
-    def _ports(self, job: JobId, lease: Lease) -> JobPorts:
         claimant = Claimant(
             database=self._store.database, lease=lease.number, controller=f"pid-{os.getpid()}"
         )
-        assembly = JobAssembly(job, lambda: self._stored(job).spec, self._compiler, self._data_dir)
+        assembly = JobAssembly(job, lambda: self.job_spec(job), self._compiler, self._data_dir)
         self._requests[job] = assembly.requests
         return assembly.ports(claimant.text(), self._fleet, self._slots, self._clock)
 
     def _deliver(self, job: JobId, event: Event) -> None:
-        # Without the lock: whoever has it may be waiting for the database, and a worker whose
-        # heartbeats wait behind it would be taken for dead.
-        driven = self._jobs.get(job)
-        if driven is not None:
-            driven.runner.post(event)
-
-    def _stored(self, job: JobId) -> StoredJob:
-        stored = self._store.get_job(job)
-        if stored is None:
-            raise UserError(f"there is no job {job}", code="no_such_job")
-        return stored
+        if (runner := self._driving.runner(job)) is not None:
+            runner.post(event)
 
     def _status(self, stored: StoredJob, elsewhere: Elsewhere) -> JobStatus:
-        # Without the lock, as in `_deliver`: a look must not wait for a command.
-        driven, said = self._jobs.get(stored.job), self._announcer.progress(stored.job)
-        if driven is None or driven.runner.is_over:
+        runner, said = self._driving.runner(stored.job), self._announcer.progress(stored.job)
+        if runner is None or runner.is_over:
             return elsewhere.status(stored, said)
         here = self.membership.name
-        status = status_of(stored, driven.runner.state, said, driven_here=True, driven_by=here)
-        waiting_for = driven.runner.waiting_for
+        status = status_of(stored, runner.state, said, driven_here=True, driven_by=here)
+        waiting_for = runner.waiting_for
         return replace(status, doing=waiting_for) if waiting_for else status
 
     # ---- chores ------------------------------------------------------------------------------
@@ -476,9 +378,9 @@ class Controller:
                 lost = self._lost.get(timeout=self._settings.lease_ttl_ms / 3000)
             try:
                 if lost is not None:
-                    self._release_lost(lost)
-                self._release_ended()
-                self._take_up_all()
+                    self._driving.release_lost(lost)
+                self._driving.release_ended()
+                self._take_up_free()
                 self._keep_spares()
                 self._housekeeping.sweep_if_due()
             except Exception as error:  # noqa: BLE001
@@ -488,68 +390,16 @@ class Controller:
     def _keep_spares(self) -> None:
         if not self._workforce.local.lacks_spare():
             return
-        with self._lock:
-            states = {job: entry.runner.state for job, entry in self._jobs.items()}
+        states = self._driving.states()
         job = job_for_spare(states)
         if job is not None:
             self._workforce.local.keep_spare(self._spark_needs(job, states[job].facts.generation))
 
     def _spark_needs(self, job: JobId, generation: Generation) -> SpareSettings:
-        stored = self._stored(job)
-        with self._lock:
-            driven = self._jobs.get(job)
-        facts = (stored.state if driven is None else driven.runner.state).facts
+        stored, runner = self._driving.stored(job), self._driving.runner(job)
+        facts = (stored.state if runner is None else runner.state).facts
         return spark_needs(stored.spec, facts, self._data_dir, generation)
 
-    def _release_lost(self, runner: JobRunner) -> None:
-        log.warning("job %s: the lease was lost", runner.job)
-        with self._lock:
-            entry = self._jobs.get(runner.job)
-            if entry is None or entry.runner is not runner:
-                return
-        try:
-            self._fleet.kill(runner.job, runner.state.facts.generation)
-        except HeadgateError:
-            # It is fenced by whoever drives the job now, and dies with this process at the latest.
-            log.exception("job %s: its worker could not be ended", runner.job)
-        self._release(runner.job, lost=True)
-
-    def _release_ended(self) -> None:
-        """Let go of jobs that need nobody: whoever wants one next may be another controller."""
-        with self._lock:
-            jobs = list(self._jobs)
-        for job in jobs:
-            self._release(job)
-
-    def _release(self, job: JobId, *, lost: bool = False) -> None:
-        """Stop driving a job that has ended, that nobody drives here any more, or that is lost."""
-        with self._lock:
-            entry = self._jobs.get(job)
-            # Commands are given under the lock: one that came since the decision keeps the runner.
-            if entry is None or not (entry.runner.is_over or lost or entry.runner.is_idle):
-                return
-            del self._jobs[job]
-        self.membership.let_go(entry.runner)
-        entry.runner.close()
-        entry.executor.shutdown(wait=False)
-        self.membership.release(entry.runner.lease)
-
-    def _take_up_all(self) -> None:
-        if not self._takes_up:
-            return
-        for job in self.membership.free_jobs():
-            try:
-                self._take_up_if_alive(job)
-            except SQLAlchemyError as error:
-                self._troubles.tell(self._troubles.of_database(error))
-            except HeadgateError:
-                # What is wrong with one job must not keep the others waiting.
-                log.exception("job %s could not be taken up", job)
-
-    def _take_up_if_alive(self, job: JobId) -> None:
-        with self._lock:
-            if job in self._jobs or self._closed.is_set() or is_terminal(self._stored(job).state):
-                return
-            taken = self._take_up(job)
-            if not isinstance(taken, LeaseHeld):
-                taken.runner.start()
+    def _take_up_free(self) -> None:
+        if self._takes_up:
+            self._driving.take_up_free()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.controller import controller as controller_module
+from headgate.controller import driving
 from headgate.controller.announcements import Announcement, Noted
 from headgate.controller.rules.events import StopRequested
 from headgate.controller.rules.notes import SavepointNote
@@ -271,7 +271,7 @@ def test_stop_that_may_not_be_stored_is_not_answered_as_taken(
     controller.start()
     try:
         job = controller.create_job(job_spec(tmp_path))
-        monkeypatch.setattr(controller_module, "COMMAND_TIMEOUT_SECONDS", 0.0)
+        monkeypatch.setattr(driving, "COMMAND_TIMEOUT_SECONDS", 0.0)
         for answer, code in ((lost, "command_lost"), (unanswered, "timeout")):
             monkeypatch.setattr(JobRunner, "command", lambda self, event, a=answer: a)
             with pytest.raises(ExternalError) as refused:
