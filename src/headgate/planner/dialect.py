@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
+from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -315,5 +316,14 @@ class Headgate(Postgres):
             # Integer division, as in Spark.
             "DIV": TokenType.DIV,
         }
+        # `1L` and `2.5D`, as in Spark. Not `1.5BD`: it is the same as `1.5`, but for sqlglot, which
+        # does not know its precision.
+        NUMERIC_LITERALS: ClassVar = {
+            suffix: kind
+            for suffix, kind in Spark.Tokenizer.NUMERIC_LITERALS.items()
+            if suffix != "BD"
+        }
+        # `r'\\d+'`, as in Spark: nothing is escaped in either kind of string here.
+        RAW_STRINGS: ClassVar = Spark.Tokenizer.RAW_STRINGS
 
     Parser = HeadgateParser
