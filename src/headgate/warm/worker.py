@@ -63,6 +63,8 @@ class WarmWorker:
         self._folder = Path(tempfile.mkdtemp(prefix="headgate-warm-"))
         self._log = self._folder / "worker.log"
         self._lock = threading.Lock()
+        # A request is a line, and a long one is more than one write.
+        self._sending = threading.Lock()
         self._hearing: dict[int, Hear] = {}
         self._queries = 0
         self._ready = False
@@ -175,7 +177,8 @@ class WarmWorker:
 
     def _send(self, request: Request) -> bool:
         try:
-            self._connection.sendall(to_json(request) + b"\n")
+            with self._sending:
+                self._connection.sendall(to_json(request) + b"\n")
         except OSError:
             return False
         return True
