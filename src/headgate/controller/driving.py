@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -27,11 +27,14 @@ from headgate.controller.troubles import Troubles
 from headgate.core.errors import ExternalError, HeadgateError, UserError
 from headgate.core.ids import JobId
 from headgate.core.ports import Clock
+from headgate.core.suggestions import did_you_mean
 
 log = logging.getLogger("headgate.controller")
 
 JOB_THREADS = 4
 COMMAND_TIMEOUT_SECONDS = 30.0
+# As many of a pipeline's jobs are named to somebody who has given the pipeline's name for a job's.
+_JOBS_NAMED_MAX = 3
 
 
 @dataclass
@@ -91,7 +94,7 @@ class Driving:
         """Return the job as it is stored. Raises `UserError` if there is no such job."""
         stored = self._store.get_job(job)
         if stored is None:
-            raise UserError(f"there is no job {job}", code="no_such_job")
+            raise no_such_job(job, self._store.list_job_ids())
         return stored
 
     # ---- taking up ---------------------------------------------------------------------------
@@ -225,3 +228,15 @@ class Driving:
         for job in driven:
             job.executor.shutdown(wait=True)
         self._membership.leave(job.runner.lease for job in driven)
+
+
+def no_such_job(name: str, jobs: Iterable[JobId]) -> UserError:
+    """Return the error about a name that no job has; of a pipeline it says what its jobs are."""
+    jobs = list(jobs)
+    of_pipeline = [job for job in jobs if job.startswith(f"{name}-")]
+    if of_pipeline:
+        named = "` or `".join(of_pipeline[:_JOBS_NAMED_MAX])
+        hint = f": did you mean its job `{named}`?"
+    else:
+        hint = did_you_mean(name, jobs) or ": `headgate jobs` lists those there are"
+    return UserError(f"there is no job {name}{hint}", code="no_such_job")

@@ -169,6 +169,17 @@ def test_unknown_things_are_not_found(running: Running) -> None:
     assert problem(running, "POST", "/api/v1/jobs", json=new)["code"] == "no_such_pipeline"
 
 
+def test_who_gives_a_name_that_no_job_has_is_told_what_was_meant(running: Running) -> None:
+    job = running.start("numbers")
+
+    def said(name: str) -> str:
+        return str(problem(running, "POST", f"/api/v1/jobs/{name}/stop")["detail"])
+
+    assert said("numbers").endswith(f"did you mean its job `{job}`?")
+    assert said(job[:-1]).endswith(f"did you mean `{job}`?")
+    assert said("else").endswith("`headgate jobs` lists those there are")
+
+
 def test_wrong_method_is_answered_with_the_right_ones(running: Running) -> None:
     answer = running.client.patch("/api/v1/jobs")
     assert answer.status_code == 405

@@ -64,6 +64,8 @@ def serve(
         ) from error
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # What it does to the database is said by its other loggers.
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 
     def ready(url: str) -> None:
         if as_json:
