@@ -32,6 +32,7 @@ transform_values zip_with
 """
 _HIGHER_ORDER = frozenset(_HIGHER_ORDER_WORDS.split())
 
+_WINDOW_TABLES = frozenset({"TUMBLE", "HOP", "SESSION", "CUMULATE"})
 
 _AGGREGATES = frozenset(
     name
@@ -103,6 +104,20 @@ class HeadgateParser(PostgresParser):
         # Functions with a syntax of their own (CAST, SUBSTRING, TRIM) get no place from sqlglot.
         token = self._curr
         return _placed(super()._parse_function_call(*args, **options), token)
+
+    def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+        # `FROM TABLE(TUMBLE(TABLE orders, ...))` is how Flink writes a window. With `schema` it is
+        # the target of an INSERT with its columns, which may have any name.
+        begin = self._index + 2 * (self._is_word("TABLE") and self._next.text == "(")
+        call = self._tokens[begin : begin + 2]
+        words = [token.text.upper() for token in call]
+        if not options.get("schema") and words[1:] == ["("] and words[0] in _WINDOW_TABLES:
+            self.raise_error(
+                "Write GROUP BY tumble(interval '1 minute') or hop(slide, width) over the table"
+                " itself, instead of the table of windows",
+                call[0],
+            )
+        return super()._parse_table(*args, **options)
 
     def _json_call(self, name: str, this: exp.Expr | None, path: exp.Expr | None) -> exp.Expr:
         if this is None or path is None:

@@ -214,6 +214,14 @@ def test_an_insert_may_name_columns_and_the_others_are_null() -> None:
     ]
 
 
+def test_a_sink_may_be_named_as_a_window_is() -> None:
+    graph = planned(
+        "CREATE TABLE hop (a BIGINT) WITH (connector = 'blackhole');"
+        "INSERT INTO hop (a) SELECT auction FROM bids"
+    )
+    assert graph.sinks()[0].id == "sink-hop"
+
+
 def test_several_inserts_into_one_sink_are_one_operator() -> None:
     graph = planned(
         "INSERT INTO facts SELECT auction, 'bid' FROM bids;"

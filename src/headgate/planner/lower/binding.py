@@ -17,6 +17,7 @@ from headgate.planner.functions import (
     is_aggregate,
     is_known_function,
 )
+from headgate.planner.lower.elsewhere import said_here
 from headgate.planner.lower.map_access import with_map_access
 from headgate.planner.lower.relation import Field
 from headgate.planner.spark_functions import SPARK_FUNCTIONS
@@ -113,7 +114,7 @@ class Binder:
         )
         if not known:
             candidates = {*SPARK_FUNCTIONS, *self.udfs, *self.udafs, *TIME_WINDOWS, "row_time"}
-            hint = did_you_mean(str(name), candidates)
+            hint = said_here(str(name)) or did_you_mean(str(name), candidates)
             raise error_at(node, f"unknown function '{name}'{hint}")
 
     def _column(self, node: exp.Column) -> exp.Expr:

@@ -48,7 +48,12 @@ def over_items(relation: Relation, exprs: list[exp.Expr]) -> tuple[Relation, lis
 
 def _check(relation: Relation, call: exp.Window) -> None:
     if relation.window is None:
-        raise error_at(call.this, "Window functions require already windowed input")
+        raise error_at(
+            call.this,
+            "Window functions require already windowed input: GROUP BY a window below, and put it"
+            " into PARTITION BY; for one row of every key, GROUP BY the key with first_value() or"
+            " last_value()",
+        )
     if call.args.get("alias") is not None:
         raise error_at(call.args["alias"], "a named window is not supported: write it into OVER")
     windows = [f.expr for f in relation.fields if f.is_window]

@@ -74,7 +74,7 @@ WITH RECURSIVE »a AS (SELECT kind FROM rides) SELECT * FROM a
 SELECT * FROM »public.bids
 
 -- error: a function in FROM is not supported
-SELECT * FROM »hop(bids, at, interval '1 minute', interval '2 minutes')
+SELECT * FROM »explode(array(1, 2))
 
 -- error: TABLESAMPLE is not supported
 SELECT * FROM »bids TABLESAMPLE (10 PERCENT)

@@ -59,10 +59,10 @@ SELECT count(*) FROM rides GROUP BY tumble(»'soon')
 -- error: can't window an updating input
 SELECT count(*) FROM orders GROUP BY »tumble('1 minute')
 
--- error: Window functions require already windowed input
+-- error: Window functions require already windowed input: GROUP BY a window below, and put it into PARTITION BY; for one row of every key, GROUP BY the key with first_value() or last_value()
 SELECT *, »row_number() OVER (PARTITION BY driver ORDER BY at) FROM rides
 
--- error: Window functions require already windowed input
+-- error: Window functions require already windowed input: *
 SELECT *, »rank() OVER (PARTITION BY kind ORDER BY n) FROM (SELECT kind, count(*) AS n FROM rides GROUP BY 1)
 
 -- error: Window function requires exactly one window expression in partition_by
@@ -84,3 +84,15 @@ SELECT count(*) FROM rides GROUP BY »'x'
 
 -- error: GROUP BY ROLLUP is not supported
 SELECT count(*) FROM rides GROUP BY ROLLUP(»kind)
+
+-- error: Write GROUP BY tumble(interval '1 minute') or hop(slide, width) over the table itself, instead of the table of windows at 'TUMBLE'
+SELECT window_start, count(*) FROM TABLE(»TUMBLE(TABLE rides, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY 1
+
+-- error: Write GROUP BY tumble(interval '1 minute') or hop(slide, width) over the table itself, instead of the table of windows at 'hop'
+SELECT count(*) FROM »hop(TABLE rides, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '2' MINUTES)
+
+-- error: unknown function 'window': write tumble(interval '10 seconds'), or hop(slide, width)
+SELECT count(*) FROM rides GROUP BY »window(at, '10 seconds')
+
+-- error: unknown function 'tumble_start': the window has fields: *
+SELECT »tumble_start(at, interval '1 minute') FROM rides GROUP BY tumble(interval '1 minute')
