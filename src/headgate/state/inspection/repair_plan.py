@@ -64,17 +64,17 @@ def plan_repairs(store: ObjectStore, job: JobId, *, now_ms: int) -> RepairPlan:
     """Return all that can be repaired without a choice that could lose output. Writes nothing."""
     overlay = Overlay(store)
     found: dict[Epoch, RecordRepair] = {}
-    while new := [r for r in _restorable(overlay, job) if r.epoch not in found]:
-        for record in new:
+    manifests: list[Manifest] = []
+    while new := [r for r in _restorable(overlay, job) if r[0].epoch not in found]:
+        for manifest, record in new:
+            manifests.append(manifest)
             found[record.epoch] = record
             overlay.put(layout.epoch_record(record.epoch), record.data)
     examiner = Examiner(overlay, job)
     held_back = frozenset(
         path for manifest in _unrecorded(overlay, job) for path in _files(examiner, manifest)
     )
-    restored = frozenset(
-        path for epoch in found for path in _files(examiner, examiner.manifest(epoch))
-    )
+    restored = frozenset(path for manifest in manifests for path in _files(examiner, manifest))
     listing = {info.path: info for info in store.list("")}
     garbage = (p for p in garbage_of(overlay, job, now_ms=now_ms) if p not in held_back)
     return RepairPlan(
@@ -88,8 +88,11 @@ def plan_repairs(store: ObjectStore, job: JobId, *, now_ms: int) -> RepairPlan:
 # ---- records ---------------------------------------------------------------------------------
 
 
-def _restorable(store: ObjectStore, job: JobId) -> Iterator[RecordRepair]:
-    """Yield the epochs whose record is lost or damaged, and whose manifest is certain."""
+def _restorable(store: ObjectStore, job: JobId) -> Iterator[tuple[Manifest, RecordRepair]]:
+    """Yield what is certain of the epochs whose record is lost or damaged.
+
+    The cleanup of a running job may delete any of it meanwhile: then there is nothing to repair.
+    """
     examiner = Examiner(store, job)
     log = read_log(store)
     for epoch in _suspects(log, examiner):
@@ -98,15 +101,16 @@ def _restorable(store: ObjectStore, job: JobId) -> Iterator[RecordRepair]:
         except CheckpointInvalid as error:
             if error.code not in REWRITABLE:
                 continue
-            try:
-                manifest = examiner.manifest(epoch)
-            except CheckpointInvalid:
-                # Nobody can say which checkpoint it was; `doctor` reports that.
-                continue
             if _is_before(epoch, log) and not isinstance(examiner.state(epoch), Intact):
                 # A cleanup was about to delete it: it is not one any more.
                 continue
-            yield _repair_of(store, manifest)
+            try:
+                manifest = examiner.manifest(epoch)
+                repair = _repair_of(store, manifest)
+            except CheckpointInvalid:
+                # Nobody can say which checkpoint it was; `doctor` reports that.
+                continue
+            yield manifest, repair
 
 
 def _repair_of(store: ObjectStore, manifest: Manifest) -> RecordRepair:
