@@ -139,6 +139,10 @@ def _recorded(opened: OpenedJob, log: EpochLog, now_ms: int) -> list[CheckpointL
         _line(listing, _examined(examiner, listing), now_ms)
         for listing in list_checkpoints(opened.store, opened.job)
     ]
+    if any(line.state == "set aside" for line in lines):
+        # A cleanup may have been at work since they were listed. It takes the records first.
+        left = set(read_log(opened.store).epochs)
+        lines = [line for line in lines if line.epoch in left]
     if log.newest is not None and log.newest not in log.epochs:
         lost = "its record is lost: a committed marker says that there was one"
         lines.insert(0, CheckpointLine(epoch=log.newest, state="set aside", reason=lost))

@@ -1,4 +1,4 @@
-"""The doctor examines a job whose cleanup deletes old checkpoints at any moment of it."""
+"""Commands look at a job whose cleanup deletes old checkpoints at any moment of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from shop_job import Shop, three_epochs
 
+from headgate.cli.inspection.checkpoints import gather
+from headgate.cli.inspection.opened import OpenedJob
 from headgate.core.ids import Generation
 from headgate.core.ports import ObjectInfo, ObjectStore
 from headgate.state.cleanup.retention import run_cleanup
@@ -129,6 +131,13 @@ def test_a_cleanup_in_the_middle_of_a_diagnosis_is_no_finding(shop: Shop) -> Non
         assert [f.problem for f in found.findings if f.severity != "note"] == []
         seen += 1
     assert seen > 200
+
+
+def test_a_checkpoint_that_is_being_deleted_is_not_listed_as_damaged(shop: Shop) -> None:
+    for beside in moments(shop, cleanup_of(shop)):
+        found = gather(OpenedJob(beside, shop.job), now_ms=NOW_MS)
+        assert {line.state for line in found.checkpoints} == {"ready"}
+        assert [line.epoch for line in found.checkpoints][:2] == [5, 4]
 
 
 def test_a_repair_beside_a_cleanup_leaves_what_the_job_keeps(shop: Shop) -> None:
