@@ -1,8 +1,9 @@
 """Previews: a query's first rows, from a process with Spark that is up already.
 
 Its sinks are replaced by one that hands its rows over; no job is made, and nothing is left behind.
-A process runs one preview at a time, and the next one when it is through. More are started when
-several are asked for at once, and ended when nobody has asked for a while.
+A process runs one preview at a time, and the next one when it is through: whoever asks again at
+once waits a moment for it. More are started when several are asked for at once, and ended when
+nobody has asked for a while.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ IDLE_MS = 10 * 60 * 1000
 START_MS = 2 * 60 * 1000
 # A query that does not end within this time after it was told to takes its process with it.
 CANCEL_MS = 20_000
+# The next preview waits so long for a query that is to end: another process takes as long to start.
+WAIT_SECONDS = 10.0
 
 
 @dataclass
@@ -94,6 +97,8 @@ class Previews:
         self._clock = clock
         # Never held while a process is asked to run something: it may answer at once.
         self._lock = threading.Lock()
+        # Told when a process is free, or gone.
+        self._freed = threading.Condition(self._lock)
         self._previews: dict[str, _Preview] = {}
         self._processes: list[_Process] = []
         # Ends processes, which takes seconds.
@@ -167,8 +172,12 @@ class Previews:
     def _idle(self) -> int:
         return sum(process.preview is None for process in self._processes)
 
+    def _ending_now(self) -> bool:
+        return any(process.told_to_end_ms is not None for process in self._processes)
+
     def _free_process(self) -> _Process:
         self._discard_dead()
+        self._freed.wait_for(lambda: self._idle() or not self._ending_now(), WAIT_SECONDS)
         for process in self._processes:
             if process.preview is None:
                 return process
@@ -189,6 +198,7 @@ class Previews:
     def _discard(self, process: _Process) -> None:
         if process in self._processes:
             self._processes.remove(process)
+            self._freed.notify_all()
             self._ending.submit(_end, process.worker)
 
     def _end_query(self, process: _Process) -> None:
@@ -253,6 +263,7 @@ class Previews:
                         preview.state = "finished"
                     process.preview = process.query = process.told_to_end_ms = None
                     process.idle_since_ms = self._clock.now_ms()
+                    self._freed.notify_all()
                 case Gone():
                     self._discard(process)
                     if error is not None:

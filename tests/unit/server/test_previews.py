@@ -91,7 +91,6 @@ def test_query_is_ended_when_it_has_shown_enough_and_its_process_takes_the_next_
             shown = stage.done(stage.ask(rows_max=rows_max))
             assert shown.state == "stopped"
             assert shown.rows == [{"n": n} for n in range(rows_max)]
-            assert eventually(lambda: stage.previews._idle() == 1)
         assert len(stage.started) == 1
 
 
@@ -146,6 +145,14 @@ def test_query_that_does_not_end_takes_its_process_with_it() -> None:
         stage.clock.now += CANCEL_MS
         stage.previews.sweep()
         assert eventually(lambda: stage.alive() == [])
+        assert stage.done(stage.ask("few")).state == "finished"
+        assert len(stage.started) == 2
+
+
+def test_nobody_waits_long_for_a_query_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headgate.server.previews.WAIT_SECONDS", 0.1)
+    with staged() as stage:
+        stage.done(stage.ask("deaf", rows_max=1))
         assert stage.done(stage.ask("few")).state == "finished"
         assert len(stage.started) == 2
 
