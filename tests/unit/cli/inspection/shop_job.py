@@ -321,6 +321,15 @@ def three_epochs(state_dir: Path, job: str = "shop", *, commit_last: bool = True
     return shop
 
 
+def two_generations(state_dir: Path) -> Shop:
+    """Five epochs; the last two are those of a second generation."""
+    three_epochs(state_dir)
+    shop = Shop(state_dir)
+    shop.checkpoint({"a": 4})
+    shop.checkpoint({"a": 5})
+    return shop
+
+
 def damage(path: Path, *, cut: bool = False) -> None:
     """Flip a byte in the middle of a file, or cut the file in half."""
     data = path.read_bytes()

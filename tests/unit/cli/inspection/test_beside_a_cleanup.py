@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop_job import Shop, three_epochs
+from shop_job import Shop, two_generations
 
 from headgate.cli.inspection.checkpoints import gather
 from headgate.cli.inspection.opened import OpenedJob
@@ -83,12 +83,7 @@ class Noting:
 
 @pytest.fixture
 def shop(state_dir: Path) -> Shop:
-    """Five epochs; the last two are those of a second generation."""
-    three_epochs(state_dir)
-    shop = Shop(state_dir)
-    shop.checkpoint({"a": 4})
-    shop.checkpoint({"a": 5})
-    return shop
+    return two_generations(state_dir)
 
 
 def copied(shop: Shop) -> ObjectStore:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shop_job import CommandLine, Shop, three_epochs
+from shop_job import CommandLine, Shop, two_generations
 
 from headgate.core.checkpoint import CheckpointRef
 from headgate.core.ids import Epoch, Generation
@@ -22,15 +22,6 @@ from headgate.state.recovery.examine import Examiner
 from headgate.storage import open_store
 
 NOW_MS = 2**60
-
-
-def two_generations(state_dir: Path) -> Shop:
-    """Five epochs; the last two are those of a second generation."""
-    three_epochs(state_dir)
-    shop = Shop(state_dir)
-    shop.checkpoint({"a": 4})
-    shop.checkpoint({"a": 5})
-    return shop
 
 
 Lost = tuple[str, int]
