@@ -9,11 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pexpect
 import psutil
 import pytest
 
+from tests.support.processes import marked
+from tests.support.waiting import eventually
+
+MARK = "SHELL_UNDER_TEST"
 PROMPT = "headgate>"
 SECONDS = 240.0
 COMMAND = [sys.executable, "-m", "headgate", "shell"]
@@ -146,7 +151,21 @@ def _wait_until_gone(process: psutil.Process) -> None:
     assert not alive
 
 
-def test_one_command_and_a_pipe(tmp_path: Path) -> None:
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of temporary files with a short name, and a mark on all that is started."""
+    with TemporaryDirectory(prefix="s-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setenv(MARK, folder)
+        yield Path(folder)
+
+
+def nothing_is_left(temporary: Path) -> bool:
+    """Whether every process that came of it ends, and no file stays."""
+    return eventually(lambda: not marked(f"{MARK}={temporary}") and not any(temporary.iterdir()))
+
+
+def test_one_command_and_a_pipe(tmp_path: Path, temporary: Path) -> None:
     write_orders(tmp_path / "orders.json", range(3))
     (tmp_path / "twice.py").write_text(
         "from headgate.udf import udf\n\n\n@udf\ndef twice(n: int) -> int:\n    return n * 2\n"
@@ -155,6 +174,8 @@ def test_one_command_and_a_pipe(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert refused.stdout == ""
     assert "--> line 1, column 8" in refused.stderr
+    # Spark was still starting.
+    assert nothing_is_left(temporary)
 
     text = """
         CREATE TABLE i WITH (connector = 'impulse', event_rate = 1000);
@@ -171,6 +192,7 @@ def test_one_command_and_a_pipe(tmp_path: Path) -> None:
     # A value that is no number is an error of the query, which ends the text.
     assert "error" in piped.stderr
     assert piped.returncode == 1
+    assert nothing_is_left(temporary)
 
 
 def test_every_row_is_shown_once_and_in_the_order_of_its_source(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from headgate.core.messages import SPARK_VARIABLE, SpareSettings
 from headgate.core.model import from_json, to_json
 from headgate.engine.batch.context import BatchRequest
 from headgate.engine.batch.microbatch import BatchResult
+from headgate.engine.jvm.gateway import StartingJvm
 from headgate.engine.jvm.session import jvm_is_gone, session_of, warmed
 from headgate.engine.worker.__main__ import start_with_python
 from headgate.operators import SinkSpec
@@ -66,7 +67,7 @@ def main(descriptor: int) -> int:
     settings: SpareSettings = from_json(SpareSettings, os.environ[SPARK_VARIABLE])
     # Before any thread: the parent of the Python workers is forked from here.
     jvm = start_with_python(settings)
-    host = Host(socket.socket(fileno=descriptor), settings)
+    host = Host(socket.socket(fileno=descriptor), settings, jvm)
     with ThreadPoolExecutor(1, thread_name_prefix="spark-start") as pool:
         starting = pool.submit(session_of, settings, jvm)
         try:
@@ -82,9 +83,12 @@ def main(descriptor: int) -> int:
 class Host:
     """The process's end of the connection, and the query that runs."""
 
-    def __init__(self, connection: socket.socket, settings: SpareSettings) -> None:
+    def __init__(
+        self, connection: socket.socket, settings: SpareSettings, jvm: StartingJvm
+    ) -> None:
         self._connection = connection
         self._settings = settings
+        self._jvm = jvm
         self._sending = threading.Lock()
         self._asked: queue.Queue[RunQuery] = queue.Queue()
         self._lock = threading.Lock()
@@ -187,7 +191,8 @@ class Host:
                 self._ended.wait(CANCEL_AGAIN_SECONDS)
 
     def _end(self) -> None:
-        """End at once, whatever runs: the JVM ends with the pipe to it."""
+        """End at once, whatever runs. The JVM first: it may be about to write to the folder."""
+        self._jvm.kill()
         scratch = self._settings.scratch_dir
         for folder in filter(None, (scratch, elsewhere(scratch))):
             shutil.rmtree(folder, ignore_errors=True)

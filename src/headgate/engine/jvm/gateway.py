@@ -22,6 +22,9 @@ POLL_SECONDS = 0.01
 START_SECONDS_MAX = 600.0
 # A JVM that was told to end and does not is killed after this time.
 END_SECONDS_MAX = 10.0
+# Without it a JVM that cannot write its answer, because the folder is gone by then or the disk is
+# full, fails in one thread and lives on in the others, for ever and also after this process.
+_ENDS_WITH_MAIN = {"spark.submit.callSystemExitOnMainExit": "true"}
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
@@ -42,7 +45,8 @@ class StartingJvm:
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer),
         }
-        settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        given = {**conf, **_ENDS_WITH_MAIN}
+        settings = [word for key, value in given.items() for word in ("--conf", f"{key}={value}")]
         command = os.path.join(_find_spark_home(), "bin", "spark-submit")
         with ExitStack() as opened:
             printed = None if log is None else opened.enter_context(log.open("ab"))
@@ -93,8 +97,12 @@ class StartingJvm:
         try:
             self._process.wait(timeout=END_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once: what it has left lies in the folder it was given."""
+        self._process.kill()
+        self._process.wait()
 
 
 def _failed_start(code: int) -> HeadgateError:
