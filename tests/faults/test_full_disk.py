@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from headgate.core.errors import StorageError
+from headgate.core.space import NO_SPACE
+from headgate.engine.jvm.gateway import StartingJvm
 from tests.support.cli import HeadgateProcess
 
 ROWS = 4_000
@@ -50,6 +53,14 @@ def fill(disk: Path) -> Path:
                 file.write(piece)
         except OSError:
             return ballast
+
+
+def test_jvm_that_starts_on_a_full_disk_says_so_at_once(small_disk: Path, tmp_path: Path) -> None:
+    fill(small_disk)
+    jvm = StartingJvm({}, str(small_disk / "scratch"), {}, tmp_path / "jvm.log")
+    with pytest.raises(StorageError, match=f"no space left on device: {small_disk}") as raised:
+        jvm.connect()
+    assert raised.value.code == NO_SPACE
 
 
 @pytest.mark.timeout(900)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -14,7 +15,8 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
-from headgate.core.errors import HeadgateError, InternalError, UserError
+from headgate.core.errors import HeadgateError, InternalError, StorageError, UserError
+from headgate.core.space import NO_SPACE, no_space
 from headgate.engine.jvm.java import java_problem
 
 POLL_SECONDS = 0.01
@@ -25,6 +27,8 @@ END_SECONDS_MAX = 10.0
 # Without it a JVM that cannot write its answer, because the folder is gone by then or the disk is
 # full, fails in one thread and lives on in the others, for ever and also after this process.
 _ENDS_WITH_MAIN = {"spark.submit.callSystemExitOnMainExit": "true"}
+# What a JVM must be able to write to be found.
+ROOM_BYTES = 4096
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
@@ -71,7 +75,7 @@ class StartingJvm:
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answer.exists():
             if self._process.poll() is not None:
-                raise _failed_start(self._process.returncode)
+                raise _failed_start(self._process.returncode, self._answer.parent)
             if time.monotonic() > deadline:
                 raise InternalError(
                     "the JVM of the Spark driver has not answered within "
@@ -105,12 +109,22 @@ class StartingJvm:
         self._process.wait()
 
 
-def _failed_start(code: int) -> HeadgateError:
+def _failed_start(code: int, folder: Path) -> HeadgateError:
     problem = java_problem()
     if problem is not None:
         return UserError(problem, code="java")
+    if _is_full(folder):
+        return StorageError(no_space(folder), code=NO_SPACE)
     return InternalError(
         f"the JVM of the Spark driver ended with exit code {code} while it started: "
         "the worker's log says why",
         code="jvm_start",
     )
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether there is no room for the JVM's answer. Its log may lie on the same device."""
+    try:
+        return shutil.disk_usage(folder).free < ROOM_BYTES
+    except FileNotFoundError:
+        return False
